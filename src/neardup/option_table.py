@@ -478,6 +478,9 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != []}
 
 
+LAYOUT: Final = frozenset({"bands", "rows", "tables"})
+"""The options that say how the bands are laid over the slots."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

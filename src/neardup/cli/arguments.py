@@ -20,7 +20,7 @@ import typer
 
 from neardup.cli.help import HELP_ALL, MANY, RARE_NAMES, HelpAll
 from neardup.errors import ParameterError
-from neardup.option_table import KEPT, SIMILAR, Option, given_options, options_at
+from neardup.option_table import KEPT, LAYOUT, SIMILAR, Option, given_options, options_at
 
 if TYPE_CHECKING:
     from neardup.keys import Key
@@ -95,7 +95,6 @@ def use_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-LAYOUT: Final = frozenset({"bands", "rows", "tables"})
 CHOSEN_FOR: Final = frozenset({"threshold", "recall", "slots", "sketch", "preset"})
 """The options that the layout of bands in a config file was chosen for."""
 

@@ -26,6 +26,7 @@ from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
 from neardup.lsh.bands import Tables
 from neardup.lsh.curve import format_layout
+from neardup.option_table import LAYOUT
 from neardup.options import Options
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.output import RUN_FILE, is_run
@@ -128,7 +129,7 @@ def _check(saved: SketchSet, where: Path) -> None:
 def _options(saved: SketchSet, record: dict[str, Any] | None, changes: dict[str, Any]) -> Options:
     """Return the operating point of the run with `changes`; `record` is its run.json."""
     saved_bands = [file.note_of(0).get(TABLES) for file in saved.files if len(file)]
-    changes_bands = bool(changes.keys() & {"bands", "rows", "tables"})
+    changes_bands = bool(changes.keys() & LAYOUT)
     point: dict[str, Any] = {}
     if record is not None:
         names = [name for name in POINT_NAMES if name not in ("bands", "rows")]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from neardup.errors import FormatError, NeardupError, ParameterError
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
-from neardup.option_table import PointOptions, SpecOptions, given_options, options_at
+from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
 from neardup.option_table import options_of as rows_of
 from neardup.options import Options, Strip
 from neardup.spec import KEYED, STRIPS, Spec
@@ -117,7 +117,7 @@ def changed(options: Options, point: dict[str, Any]) -> Options:
     """
     point = _without_none(point)
     base = stated(options)
-    if point.keys() & {"bands", "rows", "tables", "threshold", "recall", "measure"}:
+    if point.keys() & (LAYOUT | {"threshold", "recall", "measure"}):
         base.pop("tables", None)
     if "hamming" in point:
         base.pop("blocks", None)

@@ -40,6 +40,7 @@ from neardup.index.store import Store
 from neardup.index.view import View
 from neardup.index.writer import IndexWriter
 from neardup.lsh.curve import TooFewSlots
+from neardup.option_table import LAYOUT
 from neardup.options import Options
 
 EXAMPLES: Final = 10
@@ -218,9 +219,6 @@ def _score(decisions: DecisionTable, pairs: list[tuple[int, int, bool]], golden:
     found = [a == b for a, b in zip(clusters_of_a, clusters_of_b, strict=True)]
     right = sum(one and same for one, same in zip(found, labels, strict=True))
     return Score(len(pairs), golden - len(pairs), sum(labels), sum(found), right)
-
-
-BANDS: Final = ("bands", "rows", "tables")
 
 
 class ShadowedGeneration(Protocol):
@@ -426,7 +424,7 @@ def _shadow_options(options: Options, point: dict[str, Any]) -> Options:
                 f"{name} belongs to the specification, which documents are stored by: index them "
                 "anew (neardup index reindex)"
             )
-    if options.spec.narrow and not point.keys() & set(BANDS):
+    if options.spec.narrow and not point.keys() & LAYOUT:
         point["tables"] = stated(options)["tables"]
     try:
         wanted = changed(options, point)
