@@ -32,6 +32,9 @@ SPARK_SETTINGS = {
     "spark.driver.memory": "1g",
     # Everything here is over before Java's better compiler pays.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # Queries this small take longer to compile than to run.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "3",
     "spark.default.parallelism": "2",
 }

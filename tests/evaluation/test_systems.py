@@ -111,7 +111,7 @@ def test_documents_of_one_cluster_are_duplicates(index, peer):
     assert point["spec"] == POINT["spec"] and point["fingerprint"] == POINT["fingerprint"]
     assert point["parameters"] == dict.fromkeys(PARAMETERS) | {"threshold": 0.8, "tables": "21x6"}
     assert found.similarity is None
-    assert any("not all pairs" in note for note in found.notes)
+    assert any("not all similar pairs" in note for note in found.notes)
     assert found.rand.value < 1.0
 
 
