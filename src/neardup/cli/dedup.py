@@ -14,7 +14,6 @@ import typer
 from neardup.cli.arguments import (
     INPUT,
     KEEP,
-    LAYOUT,
     OUTPUT,
     RARE,
     AsJson,
@@ -41,6 +40,7 @@ from neardup.cli.arguments import (
     with_options,
 )
 from neardup.cli.console import last_lines, print_run, progress_for, rejected_line
+from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,6 @@ from neardup.cli.arguments import (
     CHOSEN_FOR,
     CONFIG_HELP,
     INPUT,
-    LAYOUT,
     MATCH,
     OUTPUT,
     RARE,
@@ -30,6 +29,7 @@ from neardup.cli.arguments import (
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
+from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
     from neardup.evaluation.results import Evaluation, QualityGate
