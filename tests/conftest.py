@@ -32,7 +32,8 @@ SPARK_SETTINGS = {
     "spark.driver.memory": "1g",
     # Everything here is over before Java's better compiler pays.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    # Queries this small take longer to compile than to run.
+    # Queries this small take longer to compile than to run; the tests of the command line run
+    # with the code that Spark generates by default.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "3",

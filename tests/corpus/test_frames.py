@@ -159,7 +159,7 @@ def test_dicts_without_the_text_field_are_rejected() -> None:
     texts, ids, rejected = whole(list(read_data(rows, Columns())))
     assert texts == ["a", None, None, None, "b"]
     assert rejected == {
-        1: "not a dict, unlike the other documents",
+        1: "not a dict, as others are",
         2: "no field 'text'",
         3: "text is a number, not a string",
     }

@@ -85,24 +85,14 @@ def test_the_last_of_a_batch_replaces_the_others(index):
     assert index.verify() == []
 
 
-def test_replacing_equal_content_stores_the_new_metadata_and_text(tmp_path):
+def test_replacing_by_equal_content_changes_nothing(tmp_path):
     with neardup.Index.open(tmp_path, shingle="word:2", keep_texts=True) as index:
-        index.add("a", TEXT, metadata={"version": 1})
-        replaced = index.add("a", TEXT.upper(), metadata={"version": 2}, replace=True)
-        assert (replaced.status, replaced.again) == ("new", False)
-        assert index.get("a").metadata == {"version": 2}
-        assert index.text("a") == TEXT.upper()
-        assert index.add("a", TEXT.upper(), metadata={"version": 2}, replace=True).again
-        assert not index.add("a", TEXT, metadata={"version": 2}, replace=True).again
-        assert index.text("a") == TEXT
-        assert (len(index), index.verify()) == (1, [])
-
-
-def test_the_last_metadata_of_an_id_in_a_batch_is_stored(index):
-    metadata = [{"version": 1}, {"version": 2}]
-    answers = index.add_batch(["a", "a"], [TEXT, TEXT], metadata=metadata, replace=True)
-    assert [answer.status for answer in answers] == ["rejected", "new"]
-    assert index.get("a").metadata == {"version": 2}
+        number = index.add("a", TEXT, metadata={"version": 1}).cluster
+        index.add("b", TEXT)
+        assert index.add("a", TEXT.upper(), replace=True).again
+        stored = index.get("a")
+        assert (stored.number, stored.metadata) == (number, {"version": 1})
+        assert (index.get("b").duplicate_of, index.text("a")) == ("a", TEXT)
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,7 @@ def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents
         if columns.text not in rows[row]
     }
     foreign = {
-        row: "not a dict, unlike the other documents"
-        for row, item in enumerate(items)
-        if item is not rows[row]
+        row: "not a dict, as others are" for row, item in enumerate(items) if item is not rows[row]
     }
     rejected = documents.rejected | missing | foreign
     return replace(documents, rejected=dict(sorted(rejected.items())))

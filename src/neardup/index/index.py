@@ -212,8 +212,8 @@ class Index:
             id: The document's id, up to 1,024 bytes of UTF-8.
             text: Its text; a list of token ids if the specification is of tokens.
             metadata: A dictionary that is stored with the document, as JSON.
-            replace: Replace a stored document that has this id, unless content, metadata and text
-                are equal. Without it an id with another content is a `Conflict`.
+            replace: Replace a stored document that has this id and another content. Without it such
+                an id is a `Conflict`.
 
         Returns:
             The answer: `new`, `duplicate` with its witness and similarity, or `rejected`.

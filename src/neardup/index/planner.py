@@ -7,7 +7,7 @@ removed documents: so replacing a document is one step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -167,7 +167,7 @@ class CommitPlanner:
             for request in requests
             for place in request.places
         ]
-        kinds = self._sort(ids, contents, metadata, texts, replacing=requests[0].replace)
+        kinds = self._sort(ids, contents, replacing=requests[0].replace)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         plan.texts = [texts[at] for at in kinds.fresh]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
@@ -188,39 +188,19 @@ class CommitPlanner:
             return request.arrivals
         return request.arrivals.with_keys(self.view.codec.lsh.keys(request.arrivals.compared))
 
-    def _sort(
-        self,
-        ids: list[str],
-        contents: list[bytes],
-        metadata: list[str | None],
-        texts: list[bytes | None],
-        *,
-        replacing: bool,
-    ) -> _SortedArrivals:
+    def _sort(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
         """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
 
-        An arrival with an id and a content that are stored is repeated, and nothing is added. When
-        `replacing`, its metadata and its text must be equal too.
+        An arrival with an id and a content that are stored is repeated, and nothing is added.
         """
         stored = self.view.rows_by_id(ids)
-        stored_texts = self._stored_texts(stored.values(), texts) if replacing else {}
         first: dict[str, int] = {}
         kinds = _SortedArrivals()
         for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
             row, earlier = stored.get(id), first.get(id)
-            sent = (metadata[at], texts[at])
-            if (
-                earlier is not None
-                and contents[earlier] == content
-                and (not replacing or sent == (metadata[earlier], texts[earlier]))
-            ):
+            if earlier is not None and contents[earlier] == content:
                 kinds.again[at] = earlier
-            elif (
-                earlier is None
-                and row is not None
-                and row.content == content
-                and (not replacing or sent == (row.metadata, stored_texts.get(row.number)))
-            ):
+            elif earlier is None and row is not None and row.content == content:
                 kinds.again[at] = row
             elif not replacing and (earlier is not None or row is not None):
                 kinds.refused[at] = CONFLICT
@@ -233,12 +213,6 @@ class CommitPlanner:
                 if row is not None:
                     kinds.replaced[row.number] = row
         return kinds
-
-    def _stored_texts(self, rows: Iterable[Row], texts: Sequence[bytes | None]) -> dict[int, bytes]:
-        """Read the stored texts by number, unless the arrivals have none to compare with."""
-        if all(text is None for text in texts):
-            return {}
-        return self.view.store.blobs("texts", [row.number for row in rows])
 
     def judge(
         self,

@@ -148,7 +148,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         # Writing pauses as soon as the other side does not read.
         transport.set_write_buffer_limits(0)
         refused = len(self.connections) > self.limits.connections
-        self.metrics.observe_connections(len(self.connections), refused=refused)
+        self.metrics.observe_connections(len(self.connections) - refused, refused=refused)
         if refused:
             transport.abort()
         else:
