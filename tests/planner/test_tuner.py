@@ -460,7 +460,7 @@ def test_folder_name_is_printed_unchanged(tmp_path):
 
 
 def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(3_000)])
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(10_000)])
     command = [
         sys.executable,
         "-m",

@@ -46,7 +46,7 @@ def test_keep_values_are_ordered_as_by_the_local_engine(case: str) -> None:
 def test_types_of_missing_keep_values_are_checked_too(others: list[Any]) -> None:
     arrays = [pa.array(others, pa.int64()), pa.array(["a", "b"], pa.large_string())]
     for order in (concat_keep, on_spark):
-        with pytest.raises(ParameterError, match="holds int64 and large_string"):
+        with pytest.raises(ParameterError, match="contains int64 and large_string"):
             order(arrays)
 
 
