@@ -158,3 +158,18 @@ def test_name_that_is_not_utf8_is_shown_escaped(tmp_path: Path) -> None:
     (found,) = find_inputs([tmp_path])
     assert found.name.endswith("\\xff.txt")
     assert found.path.read_bytes() == b"x"
+
+
+def test_files_know_the_folders_that_they_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path, "in/a/b/x.jsonl", "in/y.jsonl")
+
+    def folders(argument: str) -> list[tuple[str, ...] | None]:
+        return [file.folders for file in find_inputs([argument])]
+
+    assert folders("in") == folders("in/") == folders(str(tmp_path / "in")) == [("a", "b"), ()]
+    assert folders("in/*/b/*.jsonl") == folders(str(tmp_path / "in/*/b/*")) == [("a", "b")]
+    assert folders("in/**/*.jsonl") == [("a", "b"), ()]
+    assert folders("in/y.jsonl") == [None]

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from neardup.errors import InputError, ParameterError, UsageError
@@ -46,6 +46,8 @@ class InputFile:
         kept_name: The relative path inside OUT/kept/: POSIX, never absolute, never with "..".
         format: jsonl, parquet, csv, tsv, arrow (an IPC file), arrow-stream or text.
         compression: gzip, zstd or None; of jsonl, csv, tsv and text files.
+        folders: The names of the folders between the input folder, or the fixed part of a glob,
+            and the file; None if the file itself was given.
     """
 
     path: Path
@@ -53,6 +55,7 @@ class InputFile:
     kept_name: str
     format: str
     compression: str | None
+    folders: tuple[str, ...] | None = None
 
 
 def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[InputFile]:
@@ -70,8 +73,21 @@ def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[I
         for path, real in _folder(argument, format) if inside else _explicit(argument):
             if real not in files:
                 start = len(os.path.join(argument, "")) if inside else path.rfind(os.sep) + 1
-                files[real] = _file(path, path[start:], format)
+                file = _file(path, path[start:], format)
+                files[real] = replace(file, folders=_folders_below(argument, path))
     return _without_collisions(list(files.values()))
+
+
+def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:
+    """Return the folders between an argument and a file that it leads to; None for itself."""
+    base = argument
+    if not os.path.lexists(argument):
+        fixed = takewhile(lambda part: not glob.has_magic(part), argument.split(os.sep))
+        base = os.sep.join(fixed)
+    if path == base:
+        return None
+    below = path[len(base) :].lstrip(os.sep).split(os.sep)[:-1]
+    return tuple(map(_printable, below))
 
 
 def _explicit(argument: str) -> list[tuple[str, str]]:

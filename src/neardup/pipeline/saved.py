@@ -145,11 +145,16 @@ def _describe_file(file: InputFile) -> dict[str, Any]:
     return asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
 
 
-def _read_shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
-    files = tuple(
-        InputFile(**{**one, "path": Path(os.fsdecode(bytes.fromhex(one["path"])))})
-        for one in listed["files"]
+def _read_file(listed: dict[str, Any]) -> InputFile:
+    path = Path(os.fsdecode(bytes.fromhex(listed["path"])))
+    folders = listed.get("folders")
+    return InputFile(
+        **{**listed, "path": path, "folders": None if folders is None else tuple(folders)}
     )
+
+
+def _read_shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
+    files = tuple(map(_read_file, listed["files"]))
     how = Reading(Columns(**reading["columns"]), reading["chunk"], reading["shard"])
     stamps = tuple((size, time) for size, time in listed["stamps"])
     part = None if listed["part"] is None else (listed["part"][0], listed["part"][1])
