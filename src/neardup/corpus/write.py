@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -49,18 +48,18 @@ def write_parquet(rows: Rows, beside: Path) -> None:
     file = rows.file
     with name_read_errors(file), columnar.open_parquet(file) as parquet:
         schema, layout = parquet.schema_arrow, parquet.metadata
-        codecs = _codecs(layout)
+        codecs = column_codecs(layout)
     groups = layout.num_row_groups
     most = -(-layout.num_rows // groups) if groups else 1
     with (
         pa.OSFile(os.fsencode(beside), "wb") as sink,
         pq.ParquetWriter(sink, schema, compression=codecs) as writer,
     ):
-        for table in _grouped(_kept_batches(rows), schema, most):
+        for table in group_batches(kept_batches(rows), schema, most):
             writer.write_table(table, row_group_size=max(1, table.num_rows))
 
 
-def _codecs(layout: pq.FileMetaData) -> dict[str, str] | str:
+def column_codecs(layout: pq.FileMetaData) -> dict[str, str] | str:
     """Return the codec of every column in the first row group."""
     if not layout.num_row_groups:
         return "snappy"
@@ -70,7 +69,9 @@ def _codecs(layout: pq.FileMetaData) -> dict[str, str] | str:
     return {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in names.items()}
 
 
-def _grouped(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+def group_batches(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int
+) -> Iterator[pa.Table]:
     """Yield row groups of `most` rows, the size in the input, or fewer if they are large."""
     group: list[pa.RecordBatch] = []
     rows = weight = 0
@@ -96,11 +97,12 @@ def write_arrow(rows: Rows, beside: Path) -> None:
         pa.OSFile(os.fsencode(beside), "wb") as sink,
         new(sink, schema, options=options) as writer,
     ):
-        for batch in _kept_batches(rows):
+        for batch in kept_batches(rows):
             writer.write_batch(batch)
 
 
-def _kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+def kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the kept rows of a Parquet or Arrow file, with edited texts."""
     with name_read_errors(rows.file):
         for batch in columnar.read_batches(rows.file, _BATCH):
             if rows.edit is not None:
@@ -139,13 +141,13 @@ def write_kept(
         advance(1)
         return
     rows = Rows(file, keep, advance, workers, edit)
-    with _replacing(destination) as beside:
+    with replacing(destination) as beside:
         _WRITERS[file.format](rows, beside)
         rows.check_end()
 
 
 @contextmanager
-def _replacing(destination: Path) -> Iterator[Path]:
+def replacing(destination: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to the destination at the end, or removed on error."""
     begins = os.fsdecode(os.fsencode(destination.name)[:200])  # a name has at most 255 bytes
     beside = destination.with_name(f".{begins}.{os.getpid()}.tmp")
@@ -166,13 +168,14 @@ def _replacing(destination: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _sink(file: InputFile, beside: Path) -> Iterator[IO[bytes] | pa.NativeFile]:
+def open_sink(compression: str | None, beside: Path) -> Iterator[IO[bytes] | pa.NativeFile]:
+    """Open a file to write bytes to, which are compressed unless `compression` is None."""
     # Buffered: a raw file may write fewer bytes than asked, and PyArrow does not check.
     with open(beside, "wb") as raw:
-        if file.compression is None:
+        if compression is None:
             yield raw
         else:
-            with pa.CompressedOutputStream(pa.PythonFile(raw, "w"), file.compression) as packed:
+            with pa.CompressedOutputStream(pa.PythonFile(raw, "w"), compression) as packed:
                 yield packed
 
 
@@ -182,10 +185,16 @@ def _name_errors(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write_jsonl(rows: Rows, beside: Path) -> None:
-    with _sink(rows.file, beside) as sink:
-        for data, bounds in _all_lines(rows):
-            view = memoryview(data)
-            sink.write(b"".join([view[start:end] for start, end in _kept_runs(bounds, rows)]))
+    with open_sink(rows.file.compression, beside) as sink:
+        for lines in kept_lines(rows):
+            sink.write(lines)
+
+
+def kept_lines(rows: Rows) -> Iterator[bytes]:
+    """Yield the kept lines of the file in blocks, as they are stored but for edited texts."""
+    for data, bounds in _all_lines(rows):
+        view = memoryview(data)
+        yield b"".join([view[start:end] for start, end in _kept_runs(bounds, rows)])
 
 
 def _all_lines(rows: Rows) -> Iterator[tuple[bytes, LineBounds]]:
@@ -229,12 +238,13 @@ def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
 
 
 def _write_delimited(rows: Rows, beside: Path) -> None:
-    with _sink(rows.file, beside) as sink:
-        for part in _name_errors(rows.file, _kept_records(rows)):
+    with open_sink(rows.file.compression, beside) as sink:
+        for part in _name_errors(rows.file, kept_records(rows)):
             sink.write(part)
 
 
-def _kept_records(rows: Rows) -> Iterator[bytes]:
+def kept_records(rows: Rows) -> Iterator[bytes]:
+    """Yield the header and the kept records in blocks, as they are stored but for edited texts."""
     batch: list[str] = []
     lines: list[str] = []
     records = delimited.split_records(rows.file, lines)
@@ -254,10 +264,10 @@ def _write_text(rows: Rows, beside: Path) -> None:
     if rows.edit is not None and rows.edit.changed[0]:
         with name_read_errors(rows.file):
             fresh = edit_text(b"".join(read_decompressed(rows.file, _BLOCK)), rows.edit)
-        with _sink(rows.file, beside) as sink:
+        with open_sink(rows.file.compression, beside) as sink:
             sink.write(fresh)
         return
-    with _sink(replace(rows.file, compression=None), beside) as sink:
+    with open_sink(None, beside) as sink:
         for block in _name_errors(rows.file, _stored(rows.file)):
             sink.write(block)
 
