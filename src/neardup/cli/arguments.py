@@ -217,20 +217,6 @@ KEY_HELP: Final = "The key of --hash siphash: 16 bytes, or 32 hexadecimal digits
 KeyFile = Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=MATCH), RARE]
 
 
-def check_workers(workers: int | None) -> int:
-    """Return the number of threads: as given, or one per core."""
-    if workers is not None and workers < 1:
-        raise ParameterError(f"--workers must be at least 1, not {workers}")
-    return workers or usable_cores()
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def with_options(
     place: str, *, panel: str | Mapping[str, str] = "", unset: str | Mapping[str, str] = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -17,11 +17,11 @@ from neardup.cli.arguments import (
     Quiet,
     Text,
     Workers,
-    check_workers,
     option,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
+from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
     from neardup.evaluation.hash_functions import HashFigures, RandomFunction

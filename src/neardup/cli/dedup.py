@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -32,7 +31,6 @@ from neardup.cli.arguments import (
     Text,
     Within,
     Workers,
-    check_workers,
     flag,
     option,
     read_key,
@@ -155,46 +153,22 @@ def dedup(
     clusters.parquet, rejected.parquet, report.html and run.json. The same command resumes a run
     that was stopped.
     """
-    from neardup.corpus.inputs import find_inputs
-    from neardup.errors import UsageError
     from neardup.options import Options
-    from neardup.spec import WEIGHTED
 
     key = read_key(key_file, quiet)
     stale = stale_bands(context) if config else set()
     options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
-    threads = check_workers(workers)
     check_engine(engine, master, workers)
     if engine == "spark":
         check_spark(options, merge_rows is not None, save_sketches)
     by_url = urls_only([*inputs, out, *(against or ())], engine)
-    files = [] if by_url else find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config, options))
-        from neardup.corpus.documents import Columns
-        from neardup.formatting import parse_bytes
-        from neardup.pipeline.budget import Budget
-        from neardup.pipeline.job import Job
+        from neardup.pipeline.job import make_columns, make_job
         from neardup.pipeline.run import run_job
         from neardup.report.run_page import write_report
 
-        if merge_rows is not None and id is not None:
-            raise UsageError("--merge-rows names the documents: leave out --id")
-        if merge_rows is not None and options.spec.sketch in WEIGHTED:
-            what = "fingerprints" if options.by_bits else "those of bags"
-            raise UsageError(
-                f"--merge-rows joins sketches, and {what} can't be joined: use --sketch minhash, "
-                "or join the rows before"
-            )
-        columns = Columns(
-            text=text,
-            id=merge_rows or id,
-            id_option="merge-rows" if merge_rows else "id",
-            keep=options.keep_policy[1],
-            within=within,
-            tokens=options.spec.unit == "token",
-        )
         if by_url:
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
             from neardup.pipeline.backends.spark.urls import dedup_urls
@@ -203,7 +177,7 @@ def dedup(
                 start_spark(master, progress),
                 inputs,
                 out,
-                columns,
+                make_columns(options, text, id, within, merge_rows),
                 options,
                 format=format,
                 key=key,
@@ -217,27 +191,28 @@ def dedup(
                 memory=task_memory(memory),
             )
         else:
-            folder = Path(out)
-            job = Job(
-                inputs=files,
-                out=folder,
-                options=options,
-                columns=columns,
-                workers=threads,
+            job = make_job(
+                inputs,
+                out,
+                options,
+                text=text,
+                id=id,
+                format=format,
+                within=within,
+                against=against or (),
+                merge_rows=merge_rows,
+                memory=memory,
+                workers=workers,
+                report=write_report,
                 pairs=pairs,
                 kept=not no_kept,
-                folders=tuple(filter(os.path.isdir, inputs)),
                 force=force,
                 strict=strict,
-                against=tuple(map(Path, against or ())),
                 prefer=prefer,
                 save_sketches=save_sketches,
                 keep_full=keep_full,
-                merge_rows=merge_rows is not None,
                 skip_bad_files=skip_bad_files,
                 key=key,
-                finish=partial(write_report, title=folder.resolve().name),
-                budget=Budget(None if memory is None else parse_bytes(memory)),
             )
             finished = run_job(job, progress, *spark_backend(engine, master, memory))
     print_run(finished.record, summary(finished, options, out), quiet, as_json)

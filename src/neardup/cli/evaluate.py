@@ -23,13 +23,13 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     argument,
-    check_workers,
     flag,
     option,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.option_table import LAYOUT
+from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
     from neardup.evaluation.results import Evaluation, QualityGate

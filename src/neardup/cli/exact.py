@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +23,6 @@ from neardup.cli.arguments import (
     Text,
     Within,
     Workers,
-    check_workers,
     option,
     with_options,
 )
@@ -115,37 +112,33 @@ def exact(
     OUT holds the same as after neardup dedup, and cut.parquet if paragraphs or lines were cut.
     The same command resumes a run that was stopped.
     """
-    from neardup.corpus.inputs import find_inputs
     from neardup.options import Options
 
     options = Options.of(**given)
-    threads = check_workers(workers)
-    files = find_inputs(inputs, format)
     with progress_for(quiet=quiet or as_json) as progress:
-        from neardup.corpus.documents import Columns
-        from neardup.formatting import parse_bytes
-        from neardup.pipeline.budget import Budget
         from neardup.pipeline.exact import ExactDuplicates
         from neardup.pipeline.exact_filter import ExactFilter
         from neardup.pipeline.exact_hashes import ExactSpec
-        from neardup.pipeline.job import Job
+        from neardup.pipeline.job import make_job
         from neardup.pipeline.run import run_job
         from neardup.report.run_page import write_report
 
-        job = Job(
-            inputs=files,
-            out=out,
-            options=options,
-            workers=threads,
+        job = make_job(
+            inputs,
+            out,
+            options,
+            text=text,
+            id=id,
+            format=format,
+            within=within,
+            memory=memory,
+            workers=workers,
+            report=write_report,
             kept=not no_kept,
-            columns=Columns(text=text, id=id, keep=options.keep_policy[1], within=within),
-            folders=tuple(filter(os.path.isdir, inputs)),
             force=force,
             strict=strict,
             prefer=prefer,
             skip_bad_files=skip_bad_files,
-            finish=partial(write_report, title=out.resolve().name),
-            budget=Budget(None if memory is None else parse_bytes(memory)),
         )
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)

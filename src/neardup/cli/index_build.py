@@ -21,7 +21,6 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     argument,
-    check_workers,
     flag,
     option,
     read_key,
@@ -31,6 +30,7 @@ from neardup.cli.arguments import (
 from neardup.cli.console import print_json, progress_for, rejected_line
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
 from neardup.option_table import IndexOptions, MatchingOptions, given_options, options_of
+from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
     from neardup.index.from_run import LoadedRun

@@ -18,11 +18,11 @@ from neardup.cli.arguments import (
     Text,
     flag,
     option,
-    usable_cores,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.option_table import BandOptions, SignatureOptions, ThresholdOptions, options_of
+from neardup.pipeline.budget import usable_cores
 
 if TYPE_CHECKING:
     from neardup.planner.planner import Plan

@@ -19,12 +19,12 @@ from neardup.cli.arguments import (
     Quiet,
     Text,
     Workers,
-    check_workers,
     flag,
     option,
     with_options,
 )
 from neardup.cli.console import make_console, print_json, progress_for
+from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
     from neardup.planner.trial_cache import TrialCache

@@ -1,4 +1,4 @@
-"""The memory budget of a run: its limit, and how much of it is in use."""
+"""What a run may use: memory, with how much of it is in use, and threads."""
 
 from __future__ import annotations
 
@@ -39,6 +39,20 @@ class Budget:
     def threads(self, wanted: int) -> int:
         """Return `wanted`, or as many threads as there is memory for, but at least one."""
         return max(min(wanted, self.share() // EACH_THREAD), 1)
+
+
+def check_workers(workers: int | None) -> int:
+    """Return the number of threads: as given, or one per core."""
+    if workers is not None and workers < 1:
+        raise ParameterError(f"--workers must be at least 1, not {workers}")
+    return workers or usable_cores()
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def resident_memory() -> int:

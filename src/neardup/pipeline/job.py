@@ -1,22 +1,29 @@
-"""The job of a batch run: inputs, output, options and limits."""
+"""The job of a batch run: inputs, output, options and limits.
+
+`make_job` makes one of what a user gives, on the command line or in Python.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile
+from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.read import CHUNK
 from neardup.corpus.shards import SHARD, Reading
 from neardup.errors import UsageError
+from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.options import Options
-from neardup.pipeline.budget import Budget
+from neardup.pipeline.budget import Budget, check_workers
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.sketcher import Sketcher
+from neardup.spec import WEIGHTED
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
@@ -115,3 +122,75 @@ class Job:
         return SignatureStorage(
             self.options.spec, self.options.hash_tables, self.keep_full, self.merge_rows
         )
+
+
+def make_job(
+    inputs: Sequence[str | Path],
+    out: str | Path,
+    options: Options,
+    *,
+    text: str = "text",
+    id: str | None = None,
+    format: str = "auto",
+    within: str | None = None,
+    against: Sequence[str | Path] = (),
+    merge_rows: str | None = None,
+    memory: str | int | None = None,
+    workers: int | None = None,
+    report: Callable[[Path, str], object] | None = None,
+    **others: Any,
+) -> Job:
+    """Return the job that a user asks for; find the inputs and check everything that can be.
+
+    Args:
+        inputs: Files, folders and globs.
+        out: The folder to write.
+        options: The matching options, checked.
+        text: The column of the texts.
+        id: The column of the ids.
+        format: The format of all inputs; `auto` to tell it by their names.
+        within: The column whose value similar documents must share.
+        against: The earlier corpus.
+        merge_rows: The column whose value the rows of one document share.
+        memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
+        workers: Threads to use; None for one per core.
+        report: Called with the finished folder and with the title of its report.
+        **others: Fields of `Job` that are given to it as they are.
+    """
+    place = Path(out)
+    if report is not None:
+        others["finish"] = lambda folder: report(folder, place.resolve().name)
+    return Job(
+        inputs=find_inputs(inputs, format),
+        out=place,
+        options=options,
+        columns=make_columns(options, text, id, within, merge_rows),
+        workers=check_workers(workers),
+        folders=tuple(os.fspath(path) for path in inputs if os.path.isdir(path)),
+        against=tuple(map(Path, against)),
+        merge_rows=merge_rows is not None,
+        budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
+        **others,
+    )
+
+
+def make_columns(
+    options: Options, text: str, id: str | None, within: str | None, merge_rows: str | None
+) -> Columns:
+    """Return the columns to read; refuse those that don't go with one another or with options."""
+    if merge_rows is not None and id is not None:
+        raise UsageError("--merge-rows names the documents: leave out --id")
+    if merge_rows is not None and options.spec.sketch in WEIGHTED:
+        what = "fingerprints" if options.by_bits else "those of bags"
+        raise UsageError(
+            f"--merge-rows joins sketches, and {what} can't be joined: use --sketch minhash, "
+            "or join the rows before"
+        )
+    return Columns(
+        text=text,
+        id=merge_rows or id,
+        id_option="merge-rows" if merge_rows else "id",
+        keep=options.keep_policy[1],
+        within=within,
+        tokens=options.spec.unit == "token",
+    )
