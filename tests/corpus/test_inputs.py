@@ -24,6 +24,7 @@ def touch(folder: Path, *names: str) -> None:
     [
         ("a.jsonl", "jsonl", None),
         ("a.NDJSON", "jsonl", None),
+        ("a.jl", "jsonl", None),
         ("c4.json.gz", "jsonl", "gzip"),
         ("a.jsonl.zst", "jsonl", "zstd"),
         ("a.jsonl.zstd", "jsonl", "zstd"),
@@ -32,6 +33,7 @@ def touch(folder: Path, *names: str) -> None:
         ("a.csv", "csv", None),
         ("a.tsv.gz", "tsv", "gzip"),
         ("a.arrows", "arrow-stream", None),
+        ("a.jl.gz", "jsonl", "gzip"),
         ("README", "text", None),
         ("notes.txt.gz", "text", "gzip"),
     ],

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from neardup.corpus.columns import Source, resolve_columns
 from neardup.corpus.documents import LONGEST, Columns, Documents, make_strings, mixed_keep_error
+from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.streams import BOM, Meter, read_line_blocks
+from neardup.corpus.streams import Meter, read_line_blocks
 from neardup.errors import InputError, UsageError
 
 _BOM = BOM.decode("latin-1")

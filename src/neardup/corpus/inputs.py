@@ -10,30 +10,24 @@ import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 
+from neardup.corpus.format_table import (
+    CHOICES,
+    COMPRESSION_OF_ENDING,
+    FORMATS,
+    HEAD,
+    UNREAD_ENDINGS,
+    FileFormat,
+    formats_of_choice,
+    formats_of_ending,
+)
 from neardup.errors import InputError, ParameterError, UsageError
 
-_EXTENSIONS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".arrows": "arrow",
-}
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-_FOREIGN = {".bz2", ".xz", ".lz4", ".br", ".zip", ".7z", ".tar"}
-_OWN_COMPRESSION = {"parquet", "arrow"}
 LONGEST_SHOWN = 100
-FORMATS = ("auto", "jsonl", "parquet", "csv", "tsv", "arrow", "text")
 
 
 @dataclass(frozen=True)
@@ -44,8 +38,8 @@ class InputFile:
         path: The path of the file.
         name: The path for messages, always printable.
         kept_name: The relative path inside OUT/kept/: POSIX, never absolute, never with "..".
-        format: jsonl, parquet, csv, tsv, arrow (an IPC file), arrow-stream or text.
-        compression: gzip, zstd or None; of jsonl, csv, tsv and text files.
+        format: The name of a row in `format_table.FORMATS`.
+        compression: The name of a row in `format_table.COMPRESSIONS`, or None.
         folders: The names of the folders between the input folder, or the fixed part of a glob,
             and the file; None if the file itself was given.
     """
@@ -57,6 +51,11 @@ class InputFile:
     compression: str | None
     folders: tuple[str, ...] | None = None
 
+    @property
+    def row(self) -> FileFormat:
+        """What its format can do."""
+        return FORMATS[self.format]
+
 
 def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[InputFile]:
     """Return the input files of the arguments, each once.
@@ -65,8 +64,8 @@ def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[I
         arguments: Files, folders and globs.
         format: The format of all files; `auto` to tell it by their names.
     """
-    if format not in FORMATS:
-        raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
+    if format not in CHOICES:
+        raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(CHOICES)}")
     files: dict[str, InputFile] = {}
     for argument in [os.fspath(argument) for argument in arguments]:
         inside = os.path.isdir(argument)
@@ -122,7 +121,7 @@ def _folder(folder: str, format: str) -> list[tuple[str, str]]:
     if not files:
         raise InputError(f"{_printable(folder)}: no files in this folder: pass a folder with files")
     if format == "auto":
-        is_data = [_by_extension(path)[0] is not None for path, _ in files]
+        is_data = [_is_data(_by_name(path)[0]) for path, _ in files]
         if any(is_data) and not all(is_data):
             data = _list_names(path for (path, _), yes in zip(files, is_data, strict=True) if yes)
             other = _list_names(
@@ -157,34 +156,50 @@ def _walk(folder: str, real: str) -> Iterator[tuple[str, str]]:
 
 
 def _file(path: str, kept_name: str, format: str) -> InputFile:
-    name = _printable(path)
-    data_format, compression = _by_extension(path)
-    kind = (data_format or "text") if format == "auto" else format
-    if kind in _OWN_COMPRESSION and compression:
-        raise InputError(f"{name}: {kind} inside {compression}: unpack it first")
-    if kind == "arrow" and not _is_arrow_file(path):
-        kind = "arrow-stream"
-    return InputFile(Path(path), name, kept_name, kind, compression)
+    possible, compression = _by_name(path)
+    if format != "auto":
+        possible = formats_of_choice(format)
+    default = possible[0].name if possible else "text"
+    file = InputFile(Path(path), _printable(path), kept_name, default, compression)
+    if len(possible) > 1:
+        head = read_head(file)
+        matching = (row.name for row in possible if row.is_content(head))
+        file = replace(file, format=next(matching, default))
+    if file.row.is_packed and compression:
+        raise InputError(f"{file.name}: {file.format} inside {compression}: unpack it first")
+    return file
 
 
-def _by_extension(path: str) -> tuple[str | None, str | None]:
-    """Return the data format and the compression that a name implies, or None for each."""
+def _by_name(path: str) -> tuple[tuple[FileFormat, ...], str | None]:
+    """Return the formats and the compression that a name implies."""
     stem, last = os.path.splitext(os.path.basename(path).lower())
-    inner = _EXTENSIONS.get(os.path.splitext(stem)[1])
-    if last in _FOREIGN and inner:
+    inner = formats_of_ending(os.path.splitext(stem)[1])
+    if last in UNREAD_ENDINGS and _is_data(inner):
         raise InputError(f"{_printable(path)}: {last} is not read: unpack it, or use .gz or .zst")
-    if last in _COMPRESSIONS:
-        return inner, _COMPRESSIONS[last]
-    return _EXTENSIONS.get(last), None
+    if last in COMPRESSION_OF_ENDING:
+        return inner, COMPRESSION_OF_ENDING[last]
+    return formats_of_ending(last), None
 
 
-def _is_arrow_file(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(6) == b"ARROW1"
-    except OSError as error:
-        text = f"{_printable(path)}: cannot be read ({error.strerror}): check its permissions"
-        raise InputError(text) from None
+def _is_data(possible: tuple[FileFormat, ...]) -> bool:
+    """Return whether files of these formats have records, and are not documents themselves."""
+    return bool(possible) and not possible[0].is_document
+
+
+def read_head(file: InputFile) -> bytes:
+    """Return the first HEAD bytes of a file, decompressed; none if it can't be read."""
+    from neardup.corpus.streams import read_decompressed
+
+    head = b""
+    with suppress(InputError, OSError):
+        if file.compression is None:
+            with open(file.path, "rb", buffering=0) as raw:
+                return raw.read(HEAD)
+        for piece in read_decompressed(file, HEAD):
+            head += piece
+            if len(head) >= HEAD:
+                break
+    return head
 
 
 def _without_collisions(files: list[InputFile]) -> list[InputFile]:

@@ -28,7 +28,7 @@ from neardup.corpus.documents import (
     string_column,
     text_column,
 )
-from neardup.corpus.streams import BOM
+from neardup.corpus.format_table import BOM
 
 Record = dict[str, Any]
 LineBounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]

@@ -7,8 +7,9 @@ documents of all chunks, in order, are the rows of the file, numbered from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,10 @@ from neardup.corpus.columns import (
     to_strings,
 )
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
+from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import parse_lines, select_lines
 from neardup.corpus.streams import (
-    BOM,
     Meter,
     changed_error,
     find_line_ranges,
@@ -71,6 +72,24 @@ Part = tuple[int, int] | None
 """A range of bytes of a JSONL file, or of row groups of a Parquet file; None for the whole file."""
 
 
+class Cut(NamedTuple):
+    """What is to be cut into chunks.
+
+    Args:
+        file: The file.
+        columns: The columns that are required.
+        size: The approximate number of bytes of a chunk.
+        meter: Where the stored bytes that were read are counted.
+        part: The part of the file.
+    """
+
+    file: InputFile
+    columns: Columns
+    size: int
+    meter: Meter
+    part: Part
+
+
 def read_chunks(
     file: InputFile, columns: Columns, size: int = CHUNK, part: Part = None
 ) -> Iterator[Chunk]:
@@ -78,10 +97,12 @@ def read_chunks(
 
     Of a part, only the lines that begin in that range of bytes (JSONL), or its row groups.
     """
-    if file.format == "text":
-        return chunks_of([file], columns, size)
+    if not file.row.has_columns:
+        _refuse_columns(file, columns)
     meter = Meter()
-    return _numbered(file, _pieces(file, columns, size, meter, part), meter, part)
+    return _numbered(
+        file, READERS[file.format].cut(Cut(file, columns, size, meter, part)), meter, part
+    )
 
 
 def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -> Iterator[Chunk]:
@@ -89,7 +110,7 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
     texts: list[InputFile] = []
     length = 0
     for file in files:
-        is_text = file.format == "text"
+        is_text = file.row.is_document
         if texts and (not is_text or length >= size or len(texts) == _MAX_FILES):
             yield Chunk(tuple(texts), True, stored=length)
             texts, length = [], 0
@@ -104,11 +125,13 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
 
 
 def _refuse_columns(file: InputFile, columns: Columns) -> None:
-    """Raise `UsageError` if an option asks for a column of a text file, which has none."""
+    """Raise `UsageError` if an option asks for a column of a file that has none."""
     asked = [option for option in columns.asked() if option != "text"]
     if asked or columns.tokens:
         option = asked[0] if asked else "tokens"
-        raise UsageError(f"{file.name} is a text file and has no columns: leave out --{option}")
+        raise UsageError(
+            f"{file.name} is a {file.format} file and has no columns: leave out --{option}"
+        )
 
 
 def _stored_size(file: InputFile) -> int:
@@ -127,27 +150,33 @@ def _numbered(
             before = meter.at
 
 
-def _pieces(
-    file: InputFile, columns: Columns, size: int, meter: Meter, part: Part
-) -> Iterator[Chunk]:
-    one = (file,)
-    if file.format == "jsonl" and file.compression is None:
-        for span in find_line_ranges(file, size, part):
-            meter.at += span[1]
-            yield Chunk(one, False, span=span)
-    elif file.format == "jsonl":
-        for block in read_line_blocks(file, size, meter):
-            yield Chunk(one, False, block)
-    elif file.format in ("csv", "tsv"):
-        for table, rejected in delimited.parse_records(file, columns, size, meter):
-            yield Chunk(one, False, _packed(table), rejected=rejected)
+def _cut_text(cut: Cut) -> Iterator[Chunk]:
+    cut.meter.at = _stored_size(cut.file)
+    yield Chunk((cut.file,), True)
+
+
+def _cut_lines(cut: Cut) -> Iterator[Chunk]:
+    if cut.file.compression is None:
+        for span in find_line_ranges(cut.file, cut.size, cut.part):
+            cut.meter.at += span[1]
+            yield Chunk((cut.file,), False, span=span)
     else:
+        for block in read_line_blocks(cut.file, cut.size, cut.meter):
+            yield Chunk((cut.file,), False, block)
 
-        def choose(names: list[str]) -> list[str]:
-            return list(resolve_columns(columns, names, Source(file.name)).asked().values())
 
-        for table in columnar.read_batches(file, size, choose, meter, part):
-            yield Chunk(one, False, _packed(table))
+def _cut_records(cut: Cut) -> Iterator[Chunk]:
+    records = delimited.parse_records(cut.file, cut.columns, cut.size, cut.meter)
+    for table, rejected in records:
+        yield Chunk((cut.file,), False, _packed(table), rejected=rejected)
+
+
+def _cut_tables(cut: Cut) -> Iterator[Chunk]:
+    def choose(names: list[str]) -> list[str]:
+        return list(resolve_columns(cut.columns, names, Source(cut.file.name)).asked().values())
+
+    for table in columnar.read_batches(cut.file, cut.size, choose, cut.meter, cut.part):
+        yield Chunk((cut.file,), False, _packed(table))
 
 
 def _packed(table: pa.RecordBatch) -> bytes:
@@ -170,11 +199,7 @@ def parse_chunk(chunk: Chunk, columns: Columns) -> Documents:
     """Return the documents of a chunk; `columns` are those that `read_chunks` was called with."""
     file = chunk.files[0]
     with name_read_errors(file):
-        if file.format == "jsonl":
-            return parse_lines(stored_bytes(chunk), chunk.first, columns, file.name)
-        if file.format == "text":
-            return _text_files(chunk.files)
-        return _unpacked(chunk, columns)
+        return READERS[file.format].parse(chunk, columns)
 
 
 def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
@@ -183,17 +208,39 @@ def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size
     Raises `InputError` if the chunk does not have `size` documents: the file has changed.
     """
     file = chunk.files[0]
-    if file.format == "jsonl":
-        with name_read_errors(file):
-            lines, count = select_lines(stored_bytes(chunk), chunk.first, rows)
-            if count != size:
-                raise changed_error(file)
-            return parse_lines(lines, False, columns, file.name)
-    if file.format == "text":
-        return _text_files(tuple(chunk.files[row] for row in rows.tolist()))
-    documents = parse_chunk(chunk, columns)
+    with name_read_errors(file):
+        return READERS[file.format].pick(chunk, columns, rows, size)
+
+
+def _parse_json_lines(chunk: Chunk, columns: Columns) -> Documents:
+    return parse_lines(stored_bytes(chunk), chunk.first, columns, chunk.files[0].name)
+
+
+def _pick_json_lines(
+    chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int
+) -> Documents:
+    lines, count = select_lines(stored_bytes(chunk), chunk.first, rows)
+    if count != size:
+        raise changed_error(chunk.files[0])
+    return parse_lines(lines, False, columns, chunk.files[0].name)
+
+
+def _parse_texts(chunk: Chunk, _: Columns) -> Documents:
+    return _text_files(chunk.files)
+
+
+def _pick_texts(chunk: Chunk, _: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
+    if len(chunk.files) != size:
+        raise changed_error(chunk.files[0])
+    return _text_files(tuple(chunk.files[row] for row in rows.tolist()))
+
+
+def _pick_from_all(
+    chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int
+) -> Documents:
+    documents = READERS[chunk.files[0].format].parse(chunk, columns)
     if len(documents) != size:
-        raise changed_error(file)
+        raise changed_error(chunk.files[0])
     return documents.take(rows)
 
 
@@ -205,7 +252,11 @@ def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     documents.ids = to_strings(documents.ids)
     documents.texts = blank_rows(documents.texts, set(chunk.rejected))
     documents.rejected = dict(sorted((documents.rejected | chunk.rejected).items()))
-    return delimited.infer_types(documents) if file.format in ("csv", "tsv") else documents
+    return documents
+
+
+def _parse_records(chunk: Chunk, columns: Columns) -> Documents:
+    return delimited.infer_types(_unpacked(chunk, columns))
 
 
 def _text_files(files: tuple[InputFile, ...]) -> Documents:
@@ -232,3 +283,31 @@ def _text_file(file: InputFile) -> tuple[str | None, str | None]:
         return b"".join(pieces).removeprefix(BOM).decode(), None
     except UnicodeDecodeError:
         return None, "invalid UTF-8"
+
+
+class Reader(NamedTuple):
+    """How a format is read.
+
+    Args:
+        cut: Yields a file in chunks; their `first` and `stored` are filled in by `read_chunks`.
+        parse: Returns the documents of a chunk.
+        pick: Returns the documents in these rows of a chunk, which has a known number of them.
+    """
+
+    cut: Callable[[Cut], Iterator[Chunk]]
+    parse: Callable[[Chunk, Columns], Documents]
+    pick: Callable[[Chunk, Columns, npt.NDArray[np.int64], int], Documents] = _pick_from_all
+
+
+_TABLES = Reader(_cut_tables, _unpacked)
+_RECORDS = Reader(_cut_records, _parse_records)
+READERS: Final[dict[str, Reader]] = {
+    "jsonl": Reader(_cut_lines, _parse_json_lines, _pick_json_lines),
+    "csv": _RECORDS,
+    "tsv": _RECORDS,
+    "parquet": _TABLES,
+    "arrow": _TABLES,
+    "arrow-stream": _TABLES,
+    "text": Reader(_cut_text, _parse_texts, _pick_texts),
+}
+"""Format -> how it is read."""

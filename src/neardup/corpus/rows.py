@@ -19,9 +19,10 @@ from neardup import kernels
 from neardup.corpus.columns import decode_strings
 from neardup.corpus.delimited import DELIMITERS, decode_header
 from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, make_strings
+from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import LineBounds, parse_lines, select_lines
-from neardup.corpus.streams import BOM, changed_error
+from neardup.corpus.streams import changed_error
 from neardup.errors import UsageError
 from neardup.text.arrays import view_strings as ragged
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from neardup.corpus.columnar import row_group_sizes
 from neardup.corpus.documents import Columns
+from neardup.corpus.format_table import BYTE_RANGES, ROW_GROUPS
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK, Chunk, chunks_of, read_chunks
 from neardup.corpus.streams import changed_error, name_read_errors
@@ -61,7 +62,7 @@ class Shard:
         """The approximate number of stored bytes of the shard."""
         if self.part is None:
             return sum(size for size, _ in self.stamps)
-        if self.files[0].format == "jsonl":
+        if self.files[0].row.cut_by == BYTE_RANGES:
             return self.part[1] - self.part[0]
         return sum(row_group_sizes(self.files[0])[slice(*self.part)])
 
@@ -70,8 +71,7 @@ class Shard:
         """The file and the part of it, for messages."""
         first = self.files[0].name
         if self.part is not None:
-            unit = "bytes" if self.files[0].format == "jsonl" else "row groups"
-            return f"{first}, {unit} {self.part[0]} to {self.part[1]}"
+            return f"{first}, {self.files[0].row.cut_by} {self.part[0]} to {self.part[1]}"
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
 
@@ -128,9 +128,9 @@ def _stamp_or_zero(file: InputFile) -> Stamp:
 
 
 def _parts(file: InputFile, stored: int, size: int) -> Iterator[tuple[int, int] | None]:
-    if file.format == "jsonl" and file.compression is None:
+    if file.row.cut_by == BYTE_RANGES and file.compression is None:
         yield from ((start, min(start + size, stored)) for start in range(0, stored, size))
-    elif file.format == "parquet":
+    elif file.row.cut_by == ROW_GROUPS:
         yield from _grouped(row_group_sizes(file), size)
     else:
         yield None  # can be read only from the beginning

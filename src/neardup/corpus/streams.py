@@ -19,7 +19,6 @@ from neardup.corpus.documents import LONGEST
 from neardup.corpus.inputs import InputFile
 from neardup.errors import InputError
 
-BOM = b"\xef\xbb\xbf"
 SKIP = "get it again, or leave it out with --skip-bad-files"
 _STEP = 1 << 16
 

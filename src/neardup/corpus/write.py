@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -137,12 +137,12 @@ def write_kept(
         workers: The number of threads that parse JSONL.
         edit: New texts for rows; by default none.
     """
-    if file.format == "text" and not keep.all():
+    if file.row.is_document and not keep.all():
         advance(1)
         return
     rows = Rows(file, keep, advance, workers, edit)
     with replacing(destination) as beside:
-        _WRITERS[file.format](rows, beside)
+        WRITERS[file.format](rows, beside)
         rows.check_end()
 
 
@@ -278,7 +278,7 @@ def _stored(file: InputFile) -> Iterator[bytes]:
             yield block
 
 
-_WRITERS: dict[str, Callable[[Rows, Path], None]] = {
+WRITERS: Final[dict[str, Callable[[Rows, Path], None]]] = {
     "jsonl": _write_jsonl,
     "csv": _write_delimited,
     "tsv": _write_delimited,
@@ -287,3 +287,4 @@ _WRITERS: dict[str, Callable[[Rows, Path], None]] = {
     "arrow": write_arrow,
     "arrow-stream": write_arrow,
 }
+"""Format -> what writes the kept rows."""

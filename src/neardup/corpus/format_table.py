@@ -1,0 +1,152 @@
+"""The table of formats and the table of compressions: endings, first bytes, and what each can do.
+
+Finding, reading, cutting and writing files ask a row; readers and writers are in tables by the
+name of a format (`read.READERS`, `write.WRITERS`). To add a format, add a row here, its reader and
+its writer there. To add a compression, add a row here and its stream in `streams.py`.
+
+Importing this module imports neither NumPy nor PyArrow: `neardup --help` needs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+BYTE_RANGES: Final = "bytes"
+ROW_GROUPS: Final = "row groups"
+BOM: Final = b"\xef\xbb\xbf"
+HEAD: Final = 1 << 16
+"""The first bytes of a file, decompressed, by which its format is recognised."""
+
+
+def _unknown(_: bytes) -> bool:
+    return False
+
+
+class FileFormat(NamedTuple):
+    """A row of the table of formats.
+
+    Args:
+        name: Its name, as `--format` takes it.
+        endings: How the names of its files end. Rows may share one: the content tells, and if it
+            does not, the first row.
+        is_content: Whether a file that begins with these bytes (HEAD of them, unless it is
+            shorter) has this format.
+        is_packed: Whether it has a compression of its own: another one around it is refused.
+        cut_by: What a large uncompressed file is cut into: BYTE_RANGES if every record is a line,
+            ROW_GROUPS; empty if it can be read only from the beginning.
+        has_columns: Whether a record has named values.
+        is_document: Whether a file is one document; such files share a chunk.
+        variant_of: The format as which `--format` takes it: the content tells which of them it is.
+    """
+
+    name: str
+    endings: tuple[str, ...] = ()
+    is_content: Callable[[bytes], bool] = _unknown
+    is_packed: bool = False
+    cut_by: str = ""
+    has_columns: bool = True
+    is_document: bool = False
+    variant_of: str = ""
+
+
+class Compression(NamedTuple):
+    """A row of the table of compressions.
+
+    Args:
+        name: Its name, in messages and run.json.
+        endings: How the names of its files end, after the ending of the format.
+        magic: The first bytes of its files.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    magic: bytes
+
+
+def begins_with(*magics: bytes, at: int = 0) -> Callable[[bytes], bool]:
+    """Return a function that tells whether bytes have one of these at a position."""
+    return lambda head: any(head[at:].startswith(magic) for magic in magics)
+
+
+def is_json_lines(head: bytes) -> bool:
+    """Return whether the first line is a JSON object.
+
+    >>> is_json_lines(b'{"text": "a"}\\n'), is_json_lines(b'{\\n  "text": "a"\\n}\\n')
+    (True, False)
+    """
+    line, newline, _ = head.removeprefix(BOM).lstrip().partition(b"\n")
+    if not newline and len(head) >= HEAD:  # a long line: only its beginning is known
+        return line[1:].lstrip().startswith(b'"') and line.startswith(b"{")
+    return _is_object(line)
+
+
+def _is_object(line: bytes) -> bool:
+    if not line.startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
+_ROWS: Final = (
+    FileFormat("jsonl", (".jsonl", ".ndjson", ".jl", ".json"), is_json_lines, cut_by=BYTE_RANGES),
+    FileFormat(
+        "parquet",
+        (".parquet", ".pq"),
+        begins_with(b"PAR1"),
+        is_packed=True,
+        cut_by=ROW_GROUPS,
+    ),
+    FileFormat("csv", (".csv",)),
+    FileFormat("tsv", (".tsv",)),
+    FileFormat(
+        "arrow-stream",
+        _ARROW,
+        begins_with(b"\xff\xff\xff\xff"),
+        is_packed=True,
+        variant_of="arrow",
+    ),
+    FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True),
+    FileFormat(
+        "text",
+        (".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".xml", ".tex"),
+        has_columns=False,
+        is_document=True,
+    ),
+)
+FORMATS: Final = {row.name: row for row in _ROWS}
+"""Name -> row, in the order in which contents are recognised."""
+CHOICES: Final = ("auto", *(row.name for row in _ROWS if not row.variant_of))
+"""What `--format` takes."""
+
+_COMPRESSIONS: Final = (
+    Compression("gzip", (".gz",), b"\x1f\x8b"),
+    Compression("zstd", (".zst", ".zstd"), b"\x28\xb5\x2f\xfd"),
+)
+COMPRESSIONS: Final = {row.name: row for row in _COMPRESSIONS}
+"""Name -> row."""
+COMPRESSION_OF_ENDING: Final = {ending: row.name for row in _COMPRESSIONS for ending in row.endings}
+UNREAD_ENDINGS: Final = frozenset({".bz2", ".xz", ".lz4", ".br", ".zip", ".7z", ".tar"})
+"""Endings of compressions and archives that are not read: such a file is refused."""
+
+
+def formats_of_ending(ending: str) -> tuple[FileFormat, ...]:
+    """Return the formats of files whose names end so, in the order of the table.
+
+    >>> [row.name for row in formats_of_ending(".ndjson")]
+    ['jsonl']
+    """
+    return tuple(row for row in _ROWS if ending in row.endings)
+
+
+def formats_of_choice(name: str) -> tuple[FileFormat, ...]:
+    """Return the formats that `--format` takes by this name, in the order of the table.
+
+    >>> [row.name for row in formats_of_choice("arrow")]
+    ['arrow-stream', 'arrow']
+    """
+    return tuple(row for row in _ROWS if name in (row.name, row.variant_of))
