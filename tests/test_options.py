@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from support.posts import ordinary_posts, spam_posts
 
 import neardup
 from neardup.errors import NeardupError, ParameterError, SpecMismatch
@@ -71,6 +72,21 @@ def test_presets_are_the_published_operating_points():
     assert (curve.bands, curve.rows) == (14, 8)
     nemo = neardup.dedup(["a"], preset="nemo").options
     assert (nemo.curve.bands, nemo.curve.rows, nemo.spec.shingle) == (20, 13, "char:24")
+
+
+def test_preset_for_short_texts_sets_shingle_and_threshold_unless_they_are_given():
+    short = Options.of(preset="short")
+    assert (short.spec.shingle, short.threshold) == ("char:5", 0.5)
+    assert Options.of(preset="short", threshold=0.6).threshold == 0.6
+    assert Options.of(preset="short", shingle="char:4").spec.shingle == "char:4"
+
+
+def test_spam_posts_of_three_templates_are_found_with_preset_short():
+    posts = [*ordinary_posts(900), *spam_posts(100)]
+    assert len(neardup.dedup(posts).removed) < 40
+    found = neardup.dedup(posts, preset="short").clusters
+    assert [cluster.size for cluster in found] == [34, 33, 33]
+    assert [cluster.id for cluster in found] == [900, 901, 902]
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,12 @@ SKETCHES: Final = ("minhash", "oneperm", "weighted", "simhash")
 VERIFY: Final = ("exact", "estimate", "none")
 CLUSTER: Final = ("stars", "components")
 WEIGHTS: Final = ("tf", "tf-idf")
-# Operating points that others have published, so that their results can be reproduced.
+# Operating points: fineweb and nemo are published, so that their results can be reproduced; short
+# is measured (docs/choosing.md), for texts in which one changed word changes most word shingles.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "fineweb": {"shingle": "word:5", "slots": 112, "bands": 14, "rows": 8},
     "nemo": {"shingle": "char:24", "slots": 260, "bands": 20, "rows": 13},
+    "short": {"shingle": "char:5", "threshold": 0.5},
 }
 
 
@@ -250,11 +252,13 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
     preset: Annotated[
         str | None,
         Option(
-            "A published operating point: fineweb (word:5, 14 bands of 8 rows) or nemo (char:24, "
-            "20 bands of 13 rows). Other options override its values.",
+            "An operating point by name: short (char:5, threshold 0.5) for posts, titles and other "
+            "texts of few words; published ones are fineweb (word:5, 14 bands of 8 rows) and nemo "
+            "(char:24, 20 bands of 13 rows). Other options override its values.",
             otherwise="none",
             choices=tuple(PRESETS),
             metavar="NAME",
+            common=True,
         ),
     ]
     hash: Annotated[
@@ -422,7 +426,11 @@ PLACES: Final[dict[str, Place]] = {
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),
     "neardup serve": Place(
-        IndexOptions, "a config file (--config) has the others", only=("threshold", "hash")
+        IndexOptions,
+        _INDEX,
+        excluded={
+            "limit": "--limit changes limits of the service; a config file (--config) has it"
+        },
     ),
     "neardup spec": Place(SpecOptions, "it changes no sketch"),
 }

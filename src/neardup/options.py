@@ -102,7 +102,7 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     >>> specify(preset="nemo").slots
     260
     """
-    rows, given = options_of(SpecOptions), _with_preset(options)
+    rows, given = options_of(SpecOptions), with_preset(options)
     strip = parse_strip(given.pop("strip", None))
     if strip.html:
         require_html_library()
@@ -110,7 +110,7 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     return Spec.of(**made, key=key.id if key else "", strip=strip.markup)
 
 
-def _with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
+def with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that have a value, and a preset's values for the others."""
     given = given_options(options)
     preset = given.pop("preset", None)
@@ -231,7 +231,7 @@ class Options:
             key: The secret key of hash siphash.
             **options: Any matching options; None stands for the default.
         """
-        given = _with_preset(options)
+        given = with_preset(options)
         if given.get("sketch") == "simhash":
             given.setdefault("verify", "estimate")
             if "recall" in given:

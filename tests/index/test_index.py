@@ -7,9 +7,17 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.posts import spam_posts
 
 import neardup
-from neardup.errors import Conflict, FormatError, IndexLocked, ParameterError, UsageError
+from neardup.errors import (
+    Conflict,
+    FormatError,
+    IndexLocked,
+    ParameterError,
+    SpecMismatch,
+    UsageError,
+)
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 NEAR = TEXT + " tonight"
@@ -268,3 +276,29 @@ def _check(index: neardup.Index, texts: dict[str, str]) -> None:
     stars = [index.cluster(stored[id].number) for id in kept]
     listed = [one.id for star in stars for one in (star.representative, *star.members)]
     assert sorted(listed) == sorted(texts)
+
+
+def test_index_with_preset_short_finds_a_spam_post_with_changed_words(tmp_path):
+    first, _, _, again = spam_posts(4)
+    with neardup.Index.open(tmp_path / "plain") as plain:
+        plain.add("first", first)
+        assert plain.add("again", again).status == "new"
+    with neardup.Index.open(tmp_path / "short", preset="short") as short:
+        short.add("first", first)
+        assert short.add("again", again).duplicate_of == "first"
+
+
+def test_reopening_with_the_same_options_is_possible_and_others_are_refused_by_value(tmp_path):
+    path = tmp_path / "index"
+    neardup.Index.open(path, preset="short", slots=256).close()
+    for same in ({}, {"preset": "short"}, {"shingle": "char:5"}, {"threshold": 0.5, "slots": 256}):
+        neardup.Index.open(path, **same).close()
+    for other, message in (
+        ({"threshold": 0.8}, r"has threshold 0\.5, not 0\.8: leave it out"),
+        ({"limit": 7}, "has limit 256, not 7"),
+        ({"preset": "fineweb"}, "size 5|unit 'char' against 'word'"),
+        ({"shingle": "word:5"}, "unit 'char' against 'word'"),
+        ({"slots": 128}, "slots 256 against 128"),
+    ):
+        with pytest.raises((ParameterError, SpecMismatch), match=message):
+            neardup.Index.open(path, **other)

@@ -8,12 +8,14 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from support.command_line import neardup, process
+from support.posts import spam_posts
 from support.running import Running, running
 from support.serving import key, text
 
@@ -86,6 +88,20 @@ def test_taken_port_is_refused(service: Running) -> None:
     ran = process("serve", "--data", other, "--port", service.address[1])
     assert ran.returncode == 2
     assert "--port" in ran.stderr.splitlines()[-1]
+
+
+def test_service_with_preset_short_finds_spam_and_its_index_refuses_other_options(
+    tmp_path: Path,
+) -> None:
+    data, (first, _, _, again) = tmp_path / "data", spam_posts(4)
+    with running(data, "--preset", "short", "--slots", "64") as service:
+        service.event("ready")
+        post = partial(httpx.post, f"{service.url}/v1/documents")
+        assert post(json={"id": "first", "text": first}).json()["status"] == "new"
+        assert post(json={"id": "again", "text": again}).json()["duplicate_of"] == "first"
+    ran = process("serve", "--data", data, "--port", 0, "--shingle", "word:5")
+    assert ran.returncode != 0
+    assert "unit 'char' against 'word'" in ran.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -7,8 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import KEY_HELP, argument, flag, option, read_key, with_options
+from neardup.cli.arguments import (
+    CHOSEN_FOR,
+    KEY_HELP,
+    argument,
+    flag,
+    option,
+    read_key,
+    with_options,
+)
 from neardup.cli.help import Command, Group
+from neardup.option_table import LAYOUT
 
 LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
 
@@ -187,11 +196,17 @@ def require_server() -> None:
 
 
 def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
-    """Return the options of a config file, overridden by those of the command line."""
+    """Return the options of a config file, overridden by those of the command line.
+
+    Bands of the file were chosen for its threshold, recall and slots: they are not used for others.
+    """
     from neardup.formats.config import load_config
 
     stored = {} if config is None else dict(load_config(config))
-    return stored | {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given.keys() & (CHOSEN_FOR | LAYOUT):
+        stored = {name: value for name, value in stored.items() if name not in LAYOUT}
+    return stored | given
 
 
 def check_access(data: Path, host: str, log: Any) -> bool:

@@ -12,7 +12,7 @@ from neardup.keys import Key
 from neardup.lsh.curve import format_layout
 from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
 from neardup.option_table import options_of as rows_of
-from neardup.options import Options, Strip
+from neardup.options import Options, Strip, with_preset
 from neardup.spec import KEYED, STRIPS, Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
@@ -148,20 +148,26 @@ def new_options(spec: Spec | None, key: Key | None, options: dict[str, Any]) -> 
 def require_options(
     existing: Options, spec: Spec | None, key: Key | None, options: dict[str, Any]
 ) -> None:
-    """Raise an error unless an existing index has the specification and options of a caller."""
+    """Raise an error unless an existing index has the specification and options of a caller.
+
+    Options that the caller does not give are those of the index.
+    """
     options = _without_none(options)
-    point, named = _named(options, POINT_NAMES), _named(options, SPEC_NAMES)
     _require_known(options, (*SPEC_NAMES, *POINT_NAMES))
+    options = with_preset(options)
+    point, named = _named(options, POINT_NAMES), _named(options, SPEC_NAMES)
     if named:
-        spec = Options.of(key=key, **named).spec
+        spec = _spec(existing.spec, key, named)
     if spec is not None:
         existing.spec.require_same(spec, "this index", "what is asked for")
-    wanted = stated(changed(existing, point) if point else existing)
-    differs = [name for name, value in stated(existing).items() if wanted[name] != value]
+    has, wanted = stated(existing), stated(changed(existing, point) if point else existing)
+    # Other bands follow from another threshold: only what was given is named.
+    differs = [name for name, value in has.items() if wanted[name] != value]
+    differs = [name for name in differs if name in point] or differs
     if differs:
+        shown = ", ".join(f"{name} {has[name]}, not {wanted[name]}" for name in differs)
         raise ParameterError(
-            f"this index has another {', '.join(differs)}: leave it out, or change it with retune "
-            "(neardup index retune)"
+            f"this index has {shown}: leave it out, or change it with retune (neardup index retune)"
         )
 
 
@@ -231,6 +237,8 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
     if named.get("family", current.family) != current.family:
         base["bits"] = None
     base |= {rows_of(SpecOptions)[name].spec_field or name: value for name, value in named.items()}
+    if not isinstance(base["strip"], str):
+        base["strip"] = ",".join(base["strip"])
     if base["strip"] not in STRIPS:
         raise ParameterError(
             f"strip {base['strip']!r} is not possible here: html takes out markup, '' nothing; "
