@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.cli.console import PlainProgress
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
@@ -31,6 +30,7 @@ from neardup.formatting import parse_bytes
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
+from neardup.pipeline.progress_display import PlainProgress
 from neardup.pipeline.record import StageClock
 from neardup.pipeline.sketch_files import (
     BLOCK_ROWS,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from neardup.text.lines import IgnoredLines
+
+SHOWN_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -272,6 +276,8 @@ class Result:
             format_example(options, repr(removed.id), repr(removed.witness), removed.similarity)
             for removed in self.removed[:3]
         ]
+        reasons = Counter(self._rejected.values())
+        lines += format_rejected(dict(reasons.most_common()), len(self._rejected))
         return "\n".join(lines)
 
     def _row_of(self, id: Any) -> int:
@@ -416,6 +422,20 @@ def format_example(options: Options, name: str, witness: str, similarity: float)
     """Return a removed document as a line."""
     likeness = describe_likeness(options, f"{similarity:.2f}", witness)
     return f"an example          {name} removed, {likeness}"
+
+
+def format_rejected(reasons: Mapping[str, int], rejected: int) -> list[str]:
+    """Return a line with the most common reasons for rejection; none without a reason.
+
+    Args:
+        reasons: Reason -> documents, the most common first; not necessarily all of them.
+        rejected: The number of all rejected documents.
+    """
+    shown = dict(islice(reasons.items(), SHOWN_REASONS))
+    listed = [f"{count:,} {reason}" for reason, count in shown.items()]
+    if listed and (more := rejected - sum(shown.values())):
+        listed.append(f"{more:,} for other reasons")
+    return ["rejected            " + "   ".join(listed)] if listed else []
 
 
 def format_strip(strip: Strip, ignored: int) -> str:

@@ -37,7 +37,7 @@ from neardup.cli.arguments import (
     stale_bands,
     with_options,
 )
-from neardup.cli.console import last_lines, print_run, progress_for, rejected_line
+from neardup.cli.console import print_run, progress_for
 from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def dedup(
             progress.say(describe_new_bands(config, options))
         from neardup.pipeline.job import make_columns, make_job
         from neardup.pipeline.run import run_job
+        from neardup.pipeline.run_summary import format_summary
         from neardup.report.run_page import write_report
 
         if by_url:
@@ -215,7 +216,7 @@ def dedup(
                 key=key,
             )
             finished = run_job(job, progress, *spark_backend(engine, master, memory))
-    print_run(finished.record, summary(finished, options, out), quiet, as_json)
+    print_run(finished.record, format_summary(finished, options, out), quiet, as_json)
     if engine == "spark":
         from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
 
@@ -337,34 +338,3 @@ def describe_new_bands(config: Path | None, options: Options) -> str:
     flat = min(part.rows for part in options.curve.parts) <= FLAT
     cure = "; few slots make flat bands: give --slots, or plan again" if flat else ""
     return f"the bands of {config} were chosen for other options: now {options.curve}{cure}"
-
-
-def summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
-    """Return the summary that is printed at the end of a run."""
-    from neardup.result import format_counts, format_example, format_largest_clusters, format_method
-
-    record = finished.record
-    counts = {
-        name: record["counts"][name]
-        for name in ("documents", "kept", "removed", "identical", "rejected")
-    }
-    lines = [
-        format_counts(**counts),
-        format_method(options, record["predicted"]["recall_at_threshold"]),
-    ]
-    if finished.largest:
-        lines.append(format_largest_clusters(finished.largest))
-    for name, witness, similarity in finished.examples:
-        lines.append(format_example(options, name, witness, similarity))
-    lines += rejected_line(record)
-    if ignored := record.get("ignored_lines"):
-        lines.append(
-            f"ignored             {ignored['count']:,} lines that are in too many documents; "
-            "run.json lists them"
-        )
-    if record["full_buckets"]["count"]:
-        lines.append(
-            f"hot buckets         {record['full_buckets']['count']:,} in which not every document "
-            "was compared; run.json lists them"
-        )
-    return "\n".join([*lines, *last_lines(record, out)]) + "\n"

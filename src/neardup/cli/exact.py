@@ -26,7 +26,7 @@ from neardup.cli.arguments import (
     option,
     with_options,
 )
-from neardup.cli.console import last_lines, print_run, progress_for, rejected_line
+from neardup.cli.console import print_run, progress_for
 
 if TYPE_CHECKING:
     from neardup.pipeline.record import FinishedRun
@@ -148,7 +148,8 @@ def exact(
 
 def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
     """Yield the lines of the summary that is printed at the end of a run."""
-    from neardup.result import format_largest_clusters
+    from neardup.pipeline.run_summary import last_lines
+    from neardup.result import format_largest_clusters, format_rejected
 
     record = finished.record
     counts, spec, cut = record["counts"], record["spec"], record.get("cut")
@@ -171,7 +172,7 @@ def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
         yield f"an example          {name} removed, " + (
             f"nothing new in it: it begins as in {witness}" if cut else f"the same as {witness}"
         )
-    yield from rejected_line(record)
+    yield from format_rejected(record["reasons"], counts["rejected"])
     yield from last_lines(record, out)
 
 

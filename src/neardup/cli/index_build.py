@@ -27,7 +27,7 @@ from neardup.cli.arguments import (
     stale_bands,
     with_options,
 )
-from neardup.cli.console import print_json, progress_for, rejected_line
+from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
 from neardup.option_table import IndexOptions, MatchingOptions, given_options, options_of
 from neardup.pipeline.budget import check_workers
@@ -231,6 +231,8 @@ def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -
         }
         print_json(record | more)
     elif not quiet:
+        from neardup.result import format_rejected
+
         again = f"   {filled.again:,} already indexed" if filled.again else ""
         rate, memory = filled.documents / max(filled.seconds, 1e-9), peak_memory() / 10**6
         _print(
@@ -238,7 +240,7 @@ def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -
                 f"{filled.documents:,} documents   {filled.new:,} new   {filled.copies:,} copies"
                 f"{again}   {filled.rejected:,} rejected",
                 _method(index.options),
-                *rejected_line(record),
+                *format_rejected(reasons, filled.rejected),
                 f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
                 f"{len(index):,} documents in {index.path}",
             )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import Out, argument, flag, with_options
 from neardup.cli.console import progress_for
-from neardup.cli.dedup import summary
 
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
@@ -39,13 +38,14 @@ def demo(
         from neardup.corpus.documents import Columns
         from neardup.pipeline.job import Job
         from neardup.pipeline.run import run_job
+        from neardup.pipeline.run_summary import format_summary
 
         out = Path(folder) / "clean"
         job = Job(source_files(library), out, options, Columns(), workers=1, kept=False)
         finished = run_job(job, progress)
         removed = pq.ParquetFile(out / "removed.parquet").read(use_threads=False).to_pylist()
     sys.stdout.write(f"{library}, every .py file\n\n")
-    sys.stdout.write(summary(finished, options, Path("clean")).rsplit("\n", 2)[0] + "\n")
+    sys.stdout.write(format_summary(finished, options, Path("clean")).rsplit("\n", 2)[0] + "\n")
     families: dict[str, list[str]] = {}
     for row in removed:
         families.setdefault(row["witness"], []).append(f"{row['id']} ({row['similarity']:.2f})")

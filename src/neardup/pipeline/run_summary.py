@@ -1,0 +1,58 @@
+"""The summary of a finished run over files, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neardup.options import Options
+from neardup.result import (
+    format_counts,
+    format_example,
+    format_largest_clusters,
+    format_method,
+    format_rejected,
+)
+
+if TYPE_CHECKING:
+    from neardup.pipeline.record import FinishedRun
+
+
+def format_summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
+    """Return the summary that is printed at the end of a run."""
+    record = finished.record
+    counts = {
+        name: record["counts"][name]
+        for name in ("documents", "kept", "removed", "identical", "rejected")
+    }
+    lines = [
+        format_counts(**counts),
+        format_method(options, record["predicted"]["recall_at_threshold"]),
+    ]
+    if finished.largest:
+        lines.append(format_largest_clusters(finished.largest))
+    for name, witness, similarity in finished.examples:
+        lines.append(format_example(options, name, witness, similarity))
+    lines += format_rejected(record["reasons"], counts["rejected"])
+    if ignored := record.get("ignored_lines"):
+        lines.append(
+            f"ignored             {ignored['count']:,} lines that are in too many documents; "
+            "run.json lists them"
+        )
+    if record["full_buckets"]["count"]:
+        lines.append(
+            f"hot buckets         {record['full_buckets']['count']:,} in which not every document "
+            "was compared; run.json lists them"
+        )
+    return "\n".join([*lines, *last_lines(record, out)]) + "\n"
+
+
+def last_lines(record: dict[str, Any], out: Path | str) -> Iterator[str]:
+    """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
+    if record["skipped_files"]:
+        skipped = len(record["skipped_files"])
+        files = "file" if skipped == 1 else "files"
+        yield f"skipped             {skipped:,} bad {files}; run.json lists them"
+    seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
+    yield f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/report.html shows it"
