@@ -48,6 +48,7 @@ OTHER_MEANING = {
 """Parameters that have the name of an option, and are not it."""
 FUNCTIONS = {
     "neardup.dedup": neardup.dedup,
+    "neardup.dedup_files": neardup.dedup_files,
     "neardup.spark.dedup": spark.dedup,
     "neardup.evaluate": neardup.evaluate,
     "neardup.Index.open": neardup.Index.open,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from neardup.errors import SpecMismatch as SpecMismatch
     from neardup.errors import StaleSketch as StaleSketch
     from neardup.evaluation.evaluation import evaluate
+    from neardup.file_run import RunResult as RunResult
+    from neardup.file_run import dedup_files as dedup_files
     from neardup.formats.config import load_config as load_config
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
@@ -63,11 +65,13 @@ _HOMES = {
     "NeardupError": "neardup.errors",
     "RemovableMinHash": "neardup.sketch.removable",
     "Result": "neardup.result",
+    "RunResult": "neardup.file_run",
     "ScalableBloomFilter": "neardup.membership.bloom",
     "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
     "dedup": "neardup.in_memory",
+    "dedup_files": "neardup.file_run",
     "evaluate": "neardup.evaluation.evaluation",
     "load_config": "neardup.formats.config",
     "load_filter": "neardup.formats.filters",
@@ -94,6 +98,7 @@ __all__ = [
     "NeardupError",
     "RemovableMinHash",
     "Result",
+    "RunResult",
     "ScalableBloomFilter",
     "SimHash",
     "Spec",
@@ -102,6 +107,7 @@ __all__ = [
     "WeightedMinHash",
     "__version__",
     "dedup",
+    "dedup_files",
     "evaluate",
     "load_config",
     "load_filter",

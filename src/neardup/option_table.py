@@ -1,9 +1,9 @@
 """The table of matching options, from which every list of them is derived.
 
 A row is an item of a TypedDict below: name, type, and an `Option` with everything else. From the
-rows come the command line's options, the keyword arguments of `neardup.dedup`, `plan`, `tune`,
-`evaluate`, `Index.open` and `neardup.spark.dedup` with their documentation, the names in config
-files, the settings of an index, the service's model of a shadow and the table in
+rows come the command line's options, the keyword arguments of `neardup.dedup`, `dedup_files`,
+`plan`, `tune`, `evaluate`, `Index.open` and `neardup.spark.dedup` with their documentation, the
+names in config files, the settings of an index, the service's model of a shadow and the table in
 docs/command-line.md.
 
 The classes say what an option belongs to, `PLACES` where it may be given and why not elsewhere. To
@@ -397,6 +397,7 @@ _PAIRS = "pairs are judged one by one"
 
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
+    "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions),
     "neardup.evaluate": Place(MatchingOptions),
     "neardup.Index.open": Place(IndexOptions, _INDEX),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from neardup.text.lines import IgnoredLines
 
 SHOWN_REASONS = 3
+SHOWN_CLUSTERS, SHOWN_COPIES, LONGEST_ID = 10, 5, 80
 
 
 @dataclass(frozen=True)
@@ -257,13 +258,7 @@ class Result:
         """
         options = self.options
         lines = [
-            format_counts(
-                len(self),
-                len(self.kept_rows),
-                len(self._decisions.removed),
-                self._decisions.identical,
-                len(self._rejected),
-            ),
+            format_counts(**self.counts),
             format_method(options, options.meeting.probability(options.threshold)),
         ]
         if str(options.strip):
@@ -307,26 +302,64 @@ class Result:
             witness,
         )
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of documents, kept, removed, identical and rejected ones."""
+        return {
+            "documents": len(self),
+            "kept": len(self.kept_rows),
+            "removed": len(self._decisions.removed),
+            "identical": self._decisions.identical,
+            "rejected": len(self._rejected),
+        }
+
     def __repr__(self) -> str:
-        return (
-            f"Result({len(self):,} documents: {len(self.kept_rows):,} kept, "
-            f"{len(self._decisions.removed):,} removed ({self._decisions.identical:,} identical), "
-            f"{len(self._rejected):,} rejected)"
-        )
+        return f"Result({describe_counts(self.counts)})"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(removed.id))}</td><td>{escape(str(removed.witness))}</td>"
-            f"<td>{removed.similarity:.4f}</td></tr>"
-            for removed in self.removed[:10]
+        rows = [
+            (shorten_id(cluster.id), f"{cluster.size:,}", _list_copies(cluster))
+            for cluster in self.clusters[:SHOWN_CLUSTERS]
+        ]
+        label = "the largest clusters" if len(self.clusters) > SHOWN_CLUSTERS else "clusters"
+        return f"<p>{escape(repr(self))}</p>" + html_table(
+            label, ("kept document", "documents", "removed"), rows
         )
-        table = (
-            "<table><thead><tr><th>removed</th><th>similar to</th><th>similarity</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
-            if rows
-            else ""
-        )
-        return f"<p>{escape(repr(self))}</p>{table}"
+
+
+def _list_copies(cluster: Cluster) -> str:
+    """Return the first removed documents of a cluster, and how many there are besides."""
+    shown = [shorten_id(id) for id in cluster.copies[:SHOWN_COPIES]]
+    more = len(cluster.copies) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def shorten_id(id: Any) -> str:
+    """Return an id as a text of at most LONGEST_ID characters."""
+    text = str(id)
+    return text if len(text) <= LONGEST_ID else text[: LONGEST_ID - 1] + "…"
+
+
+def html_table(label: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a small table for notebooks, escaped; "" without rows."""
+    if not rows:
+        return ""
+    heads = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return (
+        f"<table><caption>{escape(label)}</caption><thead><tr>{heads}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Return the counts of a run as they stand in the `repr` of its result."""
+    return (
+        f"{counts['documents']:,} documents: {counts['kept']:,} kept, "
+        f"{counts['removed']:,} removed ({counts['identical']:,} identical), "
+        f"{counts['rejected']:,} rejected"
+    )
 
 
 def explain_kept(name: Any, copies: int) -> Verdict:

@@ -16,6 +16,7 @@ from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options
 from neardup.result import (
     Verdict,
+    describe_counts,
     explain_kept,
     explain_rejected,
     explain_removed,
@@ -315,12 +316,7 @@ class SparkResult:
         self.close()
 
     def __repr__(self) -> str:
-        counts = self.counts
-        return (
-            f"SparkResult({counts['documents']:,} documents: {counts['kept']:,} kept, "
-            f"{counts['removed']:,} removed ({counts['identical']:,} identical), "
-            f"{counts['rejected']:,} rejected)"
-        )
+        return f"SparkResult({describe_counts(self.counts)})"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>"

@@ -1,4 +1,4 @@
-"""Read documents from Python objects.
+"""Read documents from Python objects, and give tables back as them.
 
 Lists of strings, lists of dicts, pandas, Polars, PyArrow, Hugging Face datasets, and anything
 with the Arrow stream interface. Only the required columns are converted, one batch at a time, so
@@ -8,11 +8,14 @@ library is loaded already.
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +26,13 @@ from neardup.corpus.documents import Columns, Documents, keep_column, render_col
 from neardup.corpus.rows import filter_batch, filter_column
 from neardup.errors import UsageError
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
 _BATCH_BYTES = 16 << 20
 _FIRST_ROWS, _MAX_ROWS = 256, 1 << 16
+_LONGEST_PATH = 4096
 
 Cut = Callable[[int, int], Documents]
 """Converts the rows from, to; fewer if the data ends before."""
@@ -79,8 +87,8 @@ def _is(data: object, library: str, *names: str) -> bool:
 def _refuse(data: object) -> None:
     """Raise `UsageError` for objects that are no sequence of documents."""
     name = type(data).__name__
-    if isinstance(data, (str, bytes)):
-        raise UsageError("pass a list of texts; for files use the neardup command line")
+    if isinstance(data, (str, bytes, os.PathLike)):
+        raise UsageError("pass a list of texts, or files to neardup.dedup_files")
     if isinstance(data, (set, frozenset)):
         raise UsageError("a set has no order, so no copy is the first: pass a list")
     if _is(data, "datasets", "DatasetDict", "IterableDatasetDict"):
@@ -155,6 +163,7 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
     """Yield the documents of strings or token lists, or of dicts if the first item is one."""
     head = list(islice(items, _FIRST_ROWS))
     items = chain(head, items)
+    _warn_of_paths(head)
     if not isinstance(next((item for item in head if item is not None), None), dict):
         chosen = _only_text(columns, source)
         return paced(
@@ -171,6 +180,22 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
         sys.maxsize,
         lambda start, end: _from_dicts(list(islice(items, end - start)), chosen, source),
     )
+
+
+def _warn_of_paths(head: list[Any]) -> None:
+    """Warn if the first items are all names of existing files; refuse objects that are paths."""
+    if any(isinstance(item, os.PathLike) for item in head):
+        raise UsageError("a path is not a text: pass texts, or files to neardup.dedup_files")
+    if head and all(map(_is_file, head)):
+        warnings.warn(
+            "these texts are the names of files, and the names are compared: for what is in the "
+            "files use neardup.dedup_files",
+            stacklevel=4,
+        )
+
+
+def _is_file(item: Any) -> bool:
+    return isinstance(item, str) and len(item) <= _LONGEST_PATH and os.path.isfile(item)
 
 
 def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents:
@@ -248,3 +273,28 @@ def _take_arrow(data: Any, positions: npt.NDArray[np.int64]) -> Any:
         return pa.chunked_array([filter_column(*part) for part in parts], data.type)
     columns = [_take_arrow(column, positions) for column in data.columns]
     return pa.Table.from_arrays(columns, schema=data.schema)
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table as a pandas DataFrame."""
+    require_library("pandas")
+    return table.to_pandas()
+
+
+def to_polars(table: pa.Table) -> pl.DataFrame:
+    """Return an Arrow table as a Polars DataFrame."""
+    require_library("polars")
+    import polars as pl
+
+    return pl.DataFrame(table)
+
+
+def require_library(name: str, package: str = "") -> None:
+    """Raise `UsageError` with the cure if a library that neardup does not need is missing.
+
+    Args:
+        name: The name that is imported.
+        package: The name that pip installs, if it is another.
+    """
+    if find_spec(name) is None:
+        raise UsageError(f"{name} is not installed: pip install {package or name}")

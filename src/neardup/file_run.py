@@ -1,0 +1,342 @@
+"""`neardup.dedup_files`: a batch run over files, as the command line makes it, and its result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from neardup.corpus.frames import to_pandas, to_polars
+from neardup.errors import UsageError
+from neardup.keys import Key, to_key
+from neardup.option_table import MatchingOptions, takes_options
+from neardup.options import Options
+from neardup.pipeline.job import make_job
+from neardup.pipeline.progress_display import ReportStage, show_progress
+from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.run import run_job
+from neardup.pipeline.run_summary import format_summary
+from neardup.report.run_page import REPORT, largest_clusters, write_report
+from neardup.result import describe_counts, html_table, shorten_id
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+@takes_options("neardup.dedup_files")
+def dedup_files(
+    inputs: PathLike | Sequence[PathLike],
+    out: PathLike | None = None,
+    *,
+    text: str = "text",
+    id: str | None = None,
+    format: str = "auto",
+    within: str | None = None,
+    prefer: str | None = None,
+    against: PathLike | Sequence[PathLike] = (),
+    merge_rows: str | None = None,
+    pairs: bool = False,
+    no_kept: bool = False,
+    save_sketches: bool = False,
+    keep_full: bool = False,
+    strict: bool = False,
+    skip_bad_files: bool = False,
+    force: bool = False,
+    memory: str | int | None = None,
+    workers: int | None = None,
+    progress: bool | ReportStage | None = None,
+    key: bytes | Key | None = None,
+    **options: Unpack[MatchingOptions],
+) -> RunResult:
+    """Remove near-duplicates from files of any size; write the kept rows and every decision.
+
+    This is `neardup dedup` of the command line, with the same names, files and answers, in bounded
+    memory. The same call resumes a run that was stopped.
+
+    Args:
+        inputs: Files, folders or globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, or a
+            folder of text files, one document a file.
+        out: The folder to write. By default a temporary one, which is deleted with the result.
+        text: The column with the texts of the documents.
+        id: The column with their ids; by default `id` if it exists, else file:row.
+        format: The format of all inputs, `jsonl`, `parquet`, `csv`, `tsv`, `arrow` or `text`;
+            `auto` goes by the file names.
+        within: Compare only documents with the same value in this column.
+        prefer: Keep copies in the inputs that match this glob rather than copies in the others.
+        against: Also remove documents that are similar to one of an earlier run, of saved sketches
+            or of these files, which are only read.
+        merge_rows: Join rows with the same value in this column into one document, in any file.
+        pairs: Also write all similar pairs, not only those that decided.
+        no_kept: Write the decisions only, not the kept rows.
+        save_sketches: Keep the sketches in `out`, for `against` and for other thresholds.
+        keep_full: With `bits`: keep the full slots in the saved sketches too, for other bands.
+        strict: Stop at the first bad row, instead of rejecting it.
+        skip_bad_files: Skip files that can't be read, instead of stopping.
+        force: Replace a finished run in `out`; other files there are kept.
+        memory: The most memory to use, in bytes or as `"2GB"`; by default half of the free memory.
+        workers: Threads to use; by default one per core.
+        progress: True shows progress: a line in a notebook, a bar on a terminal, else plain lines
+            on standard error. False shows nothing. By default it is shown in notebooks only. A
+            function is called at every step with the name of the stage, how much of it is done, the
+            total (or None), and their unit, such as `bytes`.
+        key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
+        **options: The matching options, which determine what counts as similar and which copy is
+            kept; see docs/command-line.md.
+
+    Returns:
+        The result: counts, tables, the kept files and the report.
+
+    Raises:
+        NeardupError: As the command line, with the same messages.
+
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> corpus = Path(folder.name, "corpus.jsonl")
+    >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "hi"]
+    >>> lines = [json.dumps({"id": str(n), "text": text}) for n, text in enumerate(texts)]
+    >>> size = corpus.write_text("\\n".join(lines))
+    >>> with dedup_files(corpus) as result:
+    ...     print(result)
+    ...     [json.loads(line)["id"] for line in open(result.kept[0])]
+    RunResult(3 documents: 2 kept, 1 removed (1 identical), 0 rejected)
+    ['0', '2']
+    >>> folder.cleanup()
+    """
+    secret = to_key(key)
+    chosen = Options.of(key=secret, **options)
+    folder = _TemporaryFolder() if out is None else None
+    place = folder.path / "run" if folder is not None else Path(os.fspath(out or ""))
+    with show_progress(progress) as shown:
+        job = make_job(
+            _paths(inputs),
+            place,
+            chosen,
+            text=text,
+            id=id,
+            format=format,
+            within=within,
+            against=_paths(against),
+            merge_rows=merge_rows,
+            memory=memory,
+            workers=workers,
+            report=write_report,
+            pairs=pairs,
+            kept=not no_kept,
+            force=force,
+            strict=strict,
+            prefer=prefer,
+            save_sketches=save_sketches,
+            keep_full=keep_full,
+            skip_bad_files=skip_bad_files,
+            key=secret,
+        )
+        finished = run_job(job, shown)
+    kept = [] if no_kept else [place / "kept" / file.kept_name for file in job.inputs]
+    return RunResult(place, chosen, finished, kept, folder)
+
+
+def _paths(given: PathLike | Sequence[PathLike]) -> list[str]:
+    """Return one path or several as a list of strings."""
+    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    for path in several:
+        if not isinstance(path, (str, os.PathLike)):
+            raise UsageError(
+                f"a {type(path).__name__} is not a path: pass paths of files or folders; "
+                "neardup.dedup takes texts and tables"
+            )
+    return [os.fspath(path) for path in several]
+
+
+class _TemporaryFolder:
+    """A folder that is deleted when `close` is called, at the latest when Python ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="neardup-"))
+        self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+class RunResult:
+    """The result of `neardup.dedup_files`, which makes it: a finished run in a folder.
+
+    The tables are read when they are asked for. A temporary folder (`out=None`) is deleted by
+    `close()`, at the end of a `with` block, or when the result is no longer referenced; an `out`
+    that was given stays.
+
+    Attributes:
+        path: The folder of the run.
+        options: The options of the run, checked and complete.
+        record: The content of run.json: parameters, counts, metrics and times.
+        kept: The files with the kept rows, in input order; none with `no_kept`.
+
+    >>> import tempfile
+    >>> from neardup import dedup_files
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("a.txt", "b.txt"):
+    ...         size = Path(folder, name).write_text("one and the same text in two files")
+    ...     result = dedup_files(folder, id=None)
+    >>> result.counts["kept"], [path.name for path in result.kept]
+    (1, ['a.txt'])
+    >>> result.removed.to_arrow()["similarity"].to_pylist()
+    [1.0]
+    >>> result.close()
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        finished: FinishedRun,
+        kept: list[Path],
+        folder: _TemporaryFolder | None,
+    ) -> None:
+        """Wrap a finished run; `neardup.dedup_files` does.
+
+        Args:
+            path: The folder of the run.
+            options: The options of the run.
+            finished: The record of the run, and what its summary shows besides.
+            kept: The files with the kept rows.
+            folder: The temporary folder that the result owns, if any.
+        """
+        self.path, self.options, self.record = path, options, finished.record
+        # A text file that is a copy is not written.
+        self.kept = [file for file in kept if file.exists()]
+        self._finished, self._folder = finished, folder
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of documents, kept, removed, identical and rejected ones, as in run.json."""
+        return dict(self.record["counts"])
+
+    @property
+    def removed(self) -> TableFile:
+        """The removed documents with their witnesses, in input order: removed.parquet."""
+        return self._table("removed")
+
+    @property
+    def clusters(self) -> TableFile:
+        """The kept documents that have copies, in input order: clusters.parquet."""
+        return self._table("clusters")
+
+    @property
+    def rejected(self) -> TableFile:
+        """The documents that could not be compared, with the reasons: rejected.parquet."""
+        return self._table("rejected")
+
+    @property
+    def pairs(self) -> TableFile:
+        """All similar pairs, if they were asked for with `pairs=True`: pairs.parquet."""
+        if not self.record["parameters"]["pairs"]:
+            raise UsageError("this run has not written its pairs: pass pairs=True")
+        return self._table("pairs")
+
+    @property
+    def report(self) -> Path:
+        """The report of the run, one HTML page that needs no network."""
+        return self._open() / REPORT
+
+    def summary(self) -> str:
+        """Return the summary that the command line prints."""
+        return format_summary(self._finished, self.options, self.path).rstrip("\n")
+
+    def close(self) -> None:
+        """Delete a temporary folder; an `out` that was given stays."""
+        if self._folder is not None:
+            self._folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> Path:
+        if self._folder is not None and not self._folder.close.alive:
+            raise UsageError(
+                "this result is closed, and its temporary folder deleted: read it before close(), "
+                "or pass out="
+            )
+        return self.path
+
+    def _table(self, name: str) -> TableFile:
+        return TableFile(self._open() / f"{name}.parquet", self)
+
+    def __repr__(self) -> str:
+        return f"RunResult({describe_counts(self.record['counts'])})"
+
+    def _repr_html_(self) -> str:
+        figures = largest_clusters(self._open())
+        rows = [
+            (shorten_id(row["id"]), f"{row['file']}:{row['row']}", f"{row['size']:,}")
+            for row in figures.largest
+        ]
+        return (
+            f"<p>{escape(repr(self))}</p>"
+            + html_table("the largest clusters", ("kept document", "place", "documents"), rows)
+            + f"<p><small>{escape(str(self.report))}</small></p>"
+        )
+
+
+class TableFile:
+    """A table of a run, which is read when it is asked for.
+
+    Everything that takes the Arrow stream interface takes it as it is: `polars.DataFrame(table)`,
+    `pyarrow.table(table)`, `duckdb.sql(...)`.
+
+    Attributes:
+        path: The Parquet file, for readers of their own: `polars.scan_parquet(table.path)`.
+    """
+
+    def __init__(self, path: Path, owner: RunResult) -> None:
+        self.path = path
+        # The folder must not be deleted while one of its tables is still in use.
+        self._owner = owner
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        # Opened by bytes: a folder's name need not be UTF-8.
+        return pq.ParquetFile(pa.OSFile(os.fsencode(self.path), "rb"))
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._file.schema_arrow.names)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow record batches, so that not all are in memory at once."""
+        yield from self._file.iter_batches()
+
+    def to_arrow(self) -> pa.Table:
+        """Return the whole table as an Arrow table."""
+        return self._file.read()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the whole table as a pandas DataFrame."""
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the whole table as a Polars DataFrame."""
+        return to_polars(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        reader = pa.RecordBatchReader.from_batches(self._file.schema_arrow, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"TableFile({self.path.name}, {len(self):,} rows: {', '.join(self.columns)})"
