@@ -134,6 +134,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "weights": {"sketch": "weighted", "weights": "tf-idf"},
     "keep": {"keep": "longest"},
     "cluster": {"cluster": "components"},
+    "distinguish": {"distinguish": "numbers"},
 }
 """For each option, options in which it has another value than its default."""
 

@@ -39,6 +39,9 @@ from neardup.verify import Comparison, Exact
 
 MAX_PAIRS = 10_000_000
 
+Candidates = tuple[Integers, Integers, Buckets, Any]
+"""The rank order, each document's best identical copy, the buckets, the verifier."""
+
 
 class Corpus:
     """The sketches of all documents, in input order; the shingles are on disk, texts are dropped.
@@ -62,7 +65,8 @@ class Corpus:
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._spool = Spool(spool_folder)
         self._keep: list[pa.Array] = []
-        self._grouped: tuple[Integers, Integers, Buckets, Any] | None = None
+        self._grouped: Candidates | None = None
+        self._undistinguished: Decisions | None = None
 
     def add(self, documents: Documents, sketch: SketchedDocuments) -> None:
         """Add the next batch of documents and their sketches."""
@@ -74,6 +78,8 @@ class Corpus:
             "keys": sketch.keys(self.options.hash_tables),
             "lengths": sketch.lengths,
         }
+        if sketch.distinct is not None:
+            columns["distinct"] = sketch.distinct
         if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
         else:
@@ -86,7 +92,18 @@ class Corpus:
 
     def decide(self) -> Decisions:
         """Return the keep list of all documents that were added."""
-        order, leader, buckets, verifier = self._candidates()
+        return self._decide(self._candidates())
+
+    def undistinguished(self) -> Decisions | None:
+        """Return what the keep list would be if nothing distinguished similar documents.
+
+        None if nothing does.
+        """
+        self._candidates()
+        return self._undistinguished
+
+    def _decide(self, candidates: Candidates) -> Decisions:
+        order, leader, buckets, verifier = candidates
         kept = (
             cluster.keep_stars(buckets, verifier, self.options.limit)
             if self.options.cluster == "stars"
@@ -153,21 +170,29 @@ class Corpus:
             reached = similar >= 0.0
             yield shared[left[reached]], shared[right[reached]], similar[reached]
 
-    def _candidates(self) -> tuple[Integers, Integers, Buckets, Any]:
+    def _candidates(self) -> Candidates:
         """Return the rank order, each document's best identical copy, the buckets, the verifier."""
         if self._grouped is None:
             order = self._ranked()
-            leader = cluster.find_identical(self._column("content", 2, np.uint64), order)
-            unique = order[leader[order] == order]
-            buckets = group_by_key(
-                self._column("keys", self.options.hash_tables.count, np.uint64), unique
-            )
-            verifier = self._verifier(unique[buckets.documents])
-            self._grouped = order, leader, buckets, verifier
+            content = self._column("content", 2, np.uint64)
+            keys = self._column("keys", self.options.hash_tables.count, np.uint64)
+            if "distinct" in self._columns:
+                distinct = self._column("distinct", None, np.uint64)[:, None]
+                joined = self._group(order, content ^ distinct, keys ^ distinct)
+                self._undistinguished = self._decide(joined)
+            self._grouped = self._group(order, content, keys)
             # Free the sketches: only the buckets and the verifier are needed from now on.
             self._columns.clear()
             self._spool.close()
         return self._grouped
+
+    def _group(
+        self, order: Integers, content: NDArray[np.uint64], keys: NDArray[np.uint64]
+    ) -> Candidates:
+        leader = cluster.find_identical(content, order)
+        unique = order[leader[order] == order]
+        buckets = group_by_key(keys, unique)
+        return order, leader, buckets, self._verifier(unique[buckets.documents])
 
     def _ranked(self) -> Integers:
         """Return the documents that are not rejected, best rank first, ties in input order."""
@@ -308,6 +333,8 @@ def dedup(
         keep=chosen.keep_policy[1],
         within=within,
         tokens=chosen.spec.unit == "token",
+        distinguish=chosen.distinguish.columns,
+        numbers=chosen.distinguish.numbers,
     )
     if chosen.strip.lines is not None or chosen.weights == "tf-idf":
         require_rereadable(data)
@@ -315,13 +342,16 @@ def dedup(
     chosen = chosen.ignoring(ignored.digest)
     frequencies = find_frequencies(lambda: read_data(data, columns), chosen, ignored, secret)
     chosen = chosen.weighing(frequencies.stated)
-    sketcher = Sketcher(chosen.spec, ignored, secret, frequencies)
+    sketcher = Sketcher(chosen.spec, ignored, secret, frequencies, numbers=columns.numbers)
     corpus = Corpus(chosen, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
     for documents in read_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
-    return Result(chosen, corpus.decide(), corpus.rejected, ids, corpus.pairs, ignored)
+    decisions = corpus.decide()
+    return Result(
+        chosen, decisions, corpus.rejected, ids, corpus.pairs, ignored, corpus.undistinguished()
+    )
 
 
 def similarity(

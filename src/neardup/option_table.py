@@ -349,6 +349,18 @@ class MatchingOptions(IndexOptions, total=False):
             common=True,
         ),
     ]
+    distinguish: Annotated[
+        str | Iterable[str] | None,
+        Option(
+            "Never take documents for duplicates that differ in this, however similar they are: "
+            "numbers, those in their texts, or a column; several with commas. What is kept because "
+            "of it is listed in vetoed.parquet.",
+            otherwise="nothing",
+            metavar="WHAT",
+            panel=KEPT,
+            common=True,
+        ),
+    ]
     cluster: Annotated[
         str | None,
         Option(
@@ -388,18 +400,20 @@ class Place:
 
 
 _INDEX = (
-    "an index keeps the first copy, and never has all documents that frequencies are counted in"
+    "an index keeps the first copy, whatever its numbers and columns are, and never has all "
+    "documents that frequencies are counted in"
 )
 _SKETCHED = "the documents are sketched already: neardup index reindex sketches them again"
 _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
+_UNLABELLED = "similarities are judged by labels: make a run with it, and evaluate --run"
 
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions),
-    "neardup.evaluate": Place(MatchingOptions),
+    "neardup.evaluate": Place(MatchingOptions, excluded={"distinguish": _UNLABELLED}),
     "neardup.Index.open": Place(IndexOptions, _INDEX),
     "neardup.plan": Place(PlanOptions, _PLANNED),
     "neardup.tune": Place(ReferenceOptions, _SWEPT),
@@ -411,7 +425,13 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
     ),
     "neardup evaluate": Place(
-        MatchingOptions, excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS}
+        MatchingOptions,
+        excluded={
+            "keep": _PAIRS,
+            "cluster": _PAIRS,
+            "limit": _PAIRS,
+            "distinguish": _UNLABELLED,
+        },
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),

@@ -92,6 +92,43 @@ def parse_strip(given: str | Iterable[str] | None) -> Strip:
     return strip
 
 
+@dataclass(frozen=True)
+class Distinguish:
+    """What keeps documents apart however similar they are: their numbers, values of columns.
+
+    >>> print(parse_distinguish("lang,numbers,column:numbers"))
+    numbers,column:numbers,lang
+    """
+
+    numbers: bool = False
+    columns: tuple[str, ...] = ()
+    """Sorted: their order has no meaning."""
+
+    def __bool__(self) -> bool:
+        return self.numbers or bool(self.columns)
+
+    def __str__(self) -> str:
+        named = [f"column:{name}" if name == "numbers" else name for name in self.columns]
+        return ",".join(sorted(["numbers"] * self.numbers + named, key=_numbers_first))
+
+
+def _numbers_first(name: str) -> tuple[bool, str]:
+    return name != "numbers", name
+
+
+def parse_distinguish(given: str | Iterable[str] | None) -> Distinguish:
+    """Parse the option distinguish: `numbers`, `COLUMN`, `column:COLUMN`, or a list of these."""
+    parts = [given] if isinstance(given, str) else list(given or ())
+    names = [name.strip() for name in ",".join(map(str, parts)).split(",")] if parts else []
+    if any(name.removeprefix("column:") == "" for name in names):
+        raise ParameterError(
+            f"distinguish {','.join(map(str, parts))!r} has an empty name: use numbers, COLUMN, or "
+            "both with a comma"
+        )
+    columns = {name.removeprefix("column:") for name in names if name != "numbers"}
+    return Distinguish("numbers" in names, tuple(sorted(columns)))
+
+
 def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     """Return the specification that follows from options.
 
@@ -145,6 +182,7 @@ class Options:
     """The number of bits in which similar fingerprints differ at most; None without them."""
     blocks: int | None = None
     weights: str = default_of("weights")
+    distinguish: Distinguish = field(default_factory=Distinguish)
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, VERIFY)
@@ -160,6 +198,10 @@ class Options:
             )
         if self.strip.lines is not None and self.spec.unit == "token":
             raise ParameterError("tokens have no lines: strip texts, or nothing")
+        if self.distinguish.numbers and self.spec.unit == "token":
+            raise ParameterError(
+                "tokens have no numbers: distinguish texts, or documents by a column"
+            )
         plain = {
             "threshold": check_number("threshold", self.threshold),
             "recall": check_number("recall", self.recall),
@@ -246,7 +288,8 @@ class Options:
                 )
         made = {name: given.pop(name) for name in options_of(SpecOptions) if name in given}
         spec, strip = specify(key=key, **made), parse_strip(made.get("strip"))
-        return cls(spec=spec, strip=strip, **given)
+        distinguish = parse_distinguish(given.pop("distinguish", None))
+        return cls(spec=spec, strip=strip, distinguish=distinguish, **given)
 
     def ignoring(self, digest: str) -> Options:
         """Return these options with the list of ignored lines that has this digest."""

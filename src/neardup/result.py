@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from neardup.cluster import Decisions, Pairs
 from neardup.errors import UsageError
-from neardup.options import Options, Strip
+from neardup.options import Distinguish, Options, Strip
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +52,23 @@ class Rejected:
     id: Any
     row: int
     reason: str
+
+
+@dataclass(frozen=True)
+class Vetoed:
+    """A kept document that would be removed if nothing distinguished similar documents.
+
+    Attributes:
+        id: The id of the document.
+        witness: The id of the document that it would be removed for.
+        similarity: How similar the two are, by the measure of the run.
+        exact: Whether the similarity is exact, not estimated from signatures.
+    """
+
+    id: Any
+    witness: Any
+    similarity: float
+    exact: bool
 
 
 @dataclass(frozen=True)
@@ -119,6 +136,7 @@ class Result:
         ids: The ids of the documents, batch after batch; null where a document has none.
         pairs: Finds all verified pairs, when they are first asked for.
         ignored: The lines that were not compared.
+        undistinguished: The decisions if nothing distinguished documents; None if nothing does.
 
     >>> import neardup
     >>> result = neardup.dedup(["one and the same text", "One and the same text!", "another"])
@@ -136,6 +154,7 @@ class Result:
         ids: list[pa.Array | list[Any]],
         pairs: Callable[[], Pairs],
         ignored: IgnoredLines,
+        undistinguished: Decisions | None = None,
     ) -> None:
         self.options = options
         self._decisions = decisions
@@ -143,6 +162,7 @@ class Result:
         self._id_batches = ids
         self._find_pairs = pairs
         self._ignored = ignored
+        self._undistinguished = undistinguished
 
     def __len__(self) -> int:
         return len(self._decisions.witness)
@@ -177,6 +197,28 @@ class Result:
         """The documents that could not be compared, with the reasons, in input order."""
         return [
             Rejected(self.ids[row], row, reason) for row, reason in sorted(self._rejected.items())
+        ]
+
+    @cached_property
+    def vetoed(self) -> list[Vetoed]:
+        """The documents that are kept only because of `distinguish`, in input order.
+
+        >>> import neardup
+        >>> bills = [f"a bill to amend title {n} of the code and so on" for n in (7, 42)]
+        >>> neardup.dedup(bills, shingle="word:1", distinguish="numbers").vetoed
+        [Vetoed(id=1, witness=0, similarity=0.8333333333333334, exact=True)]
+        """
+        if self._undistinguished is None:
+            return []
+        others = self._undistinguished
+        return [
+            Vetoed(
+                self.ids[row],
+                self.ids[int(others.witness[row])],
+                float(others.similarity[row]),
+                bool(others.exact[row]),
+            )
+            for row in np.flatnonzero(self._decisions.kept & (others.witness >= 0)).tolist()
         ]
 
     @cached_property
@@ -261,6 +303,8 @@ class Result:
             format_counts(**self.counts),
             format_method(options, options.meeting.probability(options.threshold)),
         ]
+        if options.distinguish:
+            lines.append(format_vetoed(len(self.vetoed), options.distinguish))
         if str(options.strip):
             lines.append(format_strip(options.strip, len(self._ignored)))
         if self.clusters:
@@ -408,6 +452,12 @@ def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
     shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
     shown += [f"{copies:,} of {name}" for name, copies in others]
     return "largest clusters    " + "   ".join(shown)
+
+
+def format_vetoed(count: int, distinguish: Distinguish) -> str:
+    """Return how many documents are kept because something distinguishes them, as a line."""
+    are = "document is" if count == 1 else "documents are"
+    return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
 
 
 def format_method(options: Options, recall: float) -> str:

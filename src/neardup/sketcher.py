@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,12 @@ from neardup.spec import Spec
 from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.frequencies import Frequencies, require_frequencies
 from neardup.text.lines import IgnoredLines, require_ignored_lines, strip_texts
+from neardup.text.numbers import find_numbers
 from neardup.text.shingle import ShingledDocuments, shingle_documents
 
 Integers = NDArray[np.int64]
+WITHIN_SEED, NUMBERS_SEED = np.uint64(0), np.uint64(1)
+"""Seeds of the hashes that keep documents apart; distinguishing columns have those that follow."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class SketchedDocuments:
             never meet, neither as copies nor in a bucket.
         lengths: The length of each document, in bytes or tokens.
         empty_slots: The slots of all documents that were empty before they were filled.
+        distinct: The part of `apart` that distinguishes documents, None if nothing does; without
+            it, by exclusive or, documents meet as they would if nothing distinguished them.
     """
 
     content: NDArray[np.uint64]
@@ -42,6 +47,7 @@ class SketchedDocuments:
     apart: NDArray[np.uint64] | None
     lengths: Integers
     empty_slots: int = 0
+    distinct: NDArray[np.uint64] | None = None
 
     @property
     def empty(self) -> Integers:
@@ -64,6 +70,7 @@ class Sketcher:
         key: The secret key; the one that the specification names.
         frequencies: The document frequencies; those that the specification names.
         open: Whether empty slots stay empty, because signatures will be merged.
+        numbers: Whether documents whose texts have different numbers are kept apart.
     """
 
     spec: Spec
@@ -71,6 +78,7 @@ class Sketcher:
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
     open: bool = False
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         require_ignored_lines(self.spec, self.ignored)
@@ -93,28 +101,49 @@ class Sketcher:
             content=cut.content,
             signatures=signatures,
             shingles=cut.shingles,
-            apart=apart_hashes(documents),
+            apart=cut.apart,
             lengths=raw_lengths(documents.texts),
             empty_slots=empty_slots,
+            distinct=cut.distinct,
         )
 
     def cut(self, documents: Documents) -> ShingledDocuments:
         """Return the shingles and content hashes of documents, without signatures."""
         texts = strip_texts(documents.texts, self.spec, self.ignored, self.key)
         shingled = shingle_documents(texts, self.spec, self.key)
-        if (apart := apart_hashes(documents)) is not None:
+        apart, distinct = apart_hashes(documents), self._distinct_hashes(documents, texts)
+        if distinct is not None:
+            apart = distinct if apart is None else apart ^ distinct
+        if apart is not None:
             np.bitwise_xor(shingled.content, apart[:, None], out=shingled.content)
-        return shingled
+        return replace(shingled, apart=apart, distinct=distinct)
+
+    def _distinct_hashes(self, documents: Documents, texts: pa.Array) -> NDArray[np.uint64] | None:
+        """Return a hash of what distinguishes each document; None if nothing does.
+
+        Args:
+            documents: The documents, with the columns that distinguish them.
+            texts: Their texts as they are compared, in which numbers are found.
+        """
+        if not self.numbers and not documents.distinct:
+            return None
+        hashes = np.zeros(len(documents), np.uint64)
+        if self.numbers:
+            found = find_numbers(texts, self.spec.profile)
+            hashes ^= kernels.hash_rows(found.data, found.offsets, NUMBERS_SEED)
+        for place, values in enumerate(documents.distinct, 1):
+            hashes ^= _group_hashes(values, NUMBERS_SEED + np.uint64(place))
+        return hashes
 
 
 def apart_hashes(documents: Documents) -> NDArray[np.uint64] | None:
     """Return a hash of each document's group; None if documents have no groups."""
-    return None if documents.within is None else _group_hashes(documents.within)
+    return None if documents.within is None else _group_hashes(documents.within, WITHIN_SEED)
 
 
-def _group_hashes(values: pa.Array) -> NDArray[np.uint64]:
+def _group_hashes(values: pa.Array, seed: np.uint64) -> NDArray[np.uint64]:
     column = view_strings(values)
-    hashes = kernels.hash_rows(column.data, column.offsets, np.uint64(0))
+    hashes = kernels.hash_rows(column.data, column.offsets, seed)
     hashes[values.is_null().to_numpy(zero_copy_only=False)] = 0
     return hashes  # type: ignore[no-any-return]
 

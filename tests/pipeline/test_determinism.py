@@ -20,6 +20,7 @@ from neardup.pipeline.stages.compare import PairComparer
 ASKED: list[batch_engine.Row] = [
     {"limit": 2},
     {"keep": "max:score", "within": "lang"},
+    {"distinguish": "lang"},
     {"verify": "estimate", "limit": 1},
     {"cluster": "components"},
 ]

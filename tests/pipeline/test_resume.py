@@ -214,6 +214,8 @@ def test_options_outside_the_sketch_reuse_sketches(
         {"shingle": "char:4"},
         {"text_profile": "aggressive"},
         {"within": "lang"},
+        {"distinguish": "lang"},
+        {"distinguish": "numbers"},
         {"keep": "max:score"},
         {"chunk": 600},
     ],

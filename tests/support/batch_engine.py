@@ -74,7 +74,13 @@ def job(
 ) -> Job:
     """A job in small pieces; `options` are those of `Options.of`."""
     asked = Options.of(**SMALL | options)
-    columns = Columns(keep=asked.keep_policy[1], within=within, tokens=asked.spec.unit == "token")
+    columns = Columns(
+        keep=asked.keep_policy[1],
+        within=within,
+        tokens=asked.spec.unit == "token",
+        distinguish=asked.distinguish.columns,
+        numbers=asked.distinguish.numbers,
+    )
     return Job(
         inputs=find_inputs([str(path) for path in inputs]),
         out=out,
@@ -103,6 +109,7 @@ class Outcome:
     rejected: list[Row]
     kept: dict[bytes, bytes] = field(repr=False)
     counts: Row
+    vetoed: list[Row]
 
 
 def outcome(out: Path) -> Outcome:
@@ -115,6 +122,7 @@ def outcome(out: Path) -> Outcome:
         *(table(out, name) for name in ("removed", "clusters", "rejected")),
         kept,
         counts(out),
+        table(out, "vetoed") if (out / "vetoed.parquet").exists() else [],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from neardup import reference
@@ -31,6 +31,8 @@ class Decisions:
     removed: dict[str, tuple[str, float, bool]]
     """Witness, similarity, whether that is exact."""
     rejected: list[str]
+    vetoed: dict[str, tuple[str, float, bool]] = field(default_factory=dict)
+    """What `distinguish` keeps, with witness, similarity and exactness without it."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ DEFAULTS: Row = {
     "limit": 256,
     "keep": "first",
     "within": None,
+    "distinguish": None,
     "verify": "exact",
     "measure": "jaccard",
     "sketch": "minhash",
@@ -151,7 +154,8 @@ class Definition:
     def __init__(
         self, documents: Sequence[Row], earlier: Sequence[Row] = (), **question: Any
     ) -> None:
-        self.documents, self.old = documents, {row["id"] for row in earlier}
+        self.documents, self.earlier = documents, earlier
+        self.old = {row["id"] for row in earlier}
         self.asked = DEFAULTS | question
         spec = Spec.of(self.asked["shingle"])
         keep, within = self.asked["keep"], self.asked["within"]
@@ -162,9 +166,11 @@ class Definition:
         }
         self.empty = {id for id, found in hashes.items() if not found}
         self.ranked = [row for row in ranked if row["id"] not in self.empty]
-        self.group = [row[within] if within else None for row in self.ranked]
+        self.group = [
+            (row[within] if within else None, *self._distinct(row)) for row in self.ranked
+        ]
         self.content = [
-            (group, reference.content_hash(hashes[row["id"]]))
+            (repr(group), reference.content_hash(hashes[row["id"]]))
             for row, group in zip(self.ranked, self.group, strict=True)
         ]
         self.sketched = SKETCHES[self.asked["sketch"]](
@@ -175,6 +181,14 @@ class Definition:
             for group, keys in zip(self.group, self.sketched.keys, strict=True)
         ]
         self.place = {row["id"]: place for place, row in enumerate(self.ranked)}
+
+    def _distinct(self, row: Row) -> list[Any]:
+        """Return what distinguishes a document: its numbers, or its values in columns."""
+        given = (self.asked["distinguish"] or "").split(",")
+        return [
+            reference.numbers(row["text"], "standard") if name == "numbers" else row[name]
+            for name in filter(None, given)
+        ]
 
     @property
     def exact(self) -> bool:
@@ -213,11 +227,12 @@ class Definition:
                 removed[row["id"]] = (self.ranked[best]["id"], 1.0, True)
         ids = [row["id"] for row in self.documents]
         removed = {id: removed[id] for id in ids if id in removed}
-        return Decisions(
-            [id for id in ids if id not in removed.keys() | self.empty],
-            removed,
-            [id for id in ids if id in self.empty],
-        )
+        kept = [id for id in ids if id not in removed.keys() | self.empty]
+        vetoed = {}
+        if self.asked["distinguish"]:
+            others = Definition(self.documents, self.earlier, **self.asked | {"distinguish": None})
+            vetoed = {id: one for id, one in others.decide().removed.items() if id in kept}
+        return Decisions(kept, removed, [id for id in ids if id in self.empty], vetoed)
 
     def check_promises(self, got: Decisions) -> None:
         """Assert promises 1, 2, 3 and 5 of the README; determinism is a matter of two answers."""

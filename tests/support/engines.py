@@ -38,6 +38,7 @@ def in_memory(documents: Sequence[Row], options: Row, **how: Any) -> Decisions:
         result.kept,
         {r.id: (r.witness, r.similarity, r.exact) for r in result.removed},
         [r.id for r in result.rejected],
+        {r.id: (r.witness, r.similarity, r.exact) for r in result.vetoed},
     )
 
 
@@ -54,6 +55,7 @@ def _of_folder(out: Path) -> Decisions:
         [line.split(b'"id": "')[1].split(b'"')[0].decode() for line in lines],
         {row["id"]: (row["witness"], row["similarity"], row["exact"]) for row in got.removed},
         [row["id"] for row in got.rejected],
+        {row["id"]: (row["witness"], row["similarity"], row["exact"]) for row in got.vetoed},
     )
 
 

@@ -51,7 +51,8 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
     for option, name in columns.asked().items():
         if name not in names:
             existing = [other[:60] for other in names[:50]]
-            raise ColumnError(name, existing, source.name, source.option.format(option))
+            flag = source.option.format(option.partition(":")[0])
+            raise ColumnError(name, existing, source.name, flag)
         if names.count(name) > 1:
             raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
     return columns
@@ -67,7 +68,8 @@ def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: So
     if columns.keep is not None:
         keep = to_rankable(_column(table, columns.keep), source, columns.keep)
     within = None if columns.within is None else to_strings(_column(table, columns.within))
-    return Documents(texts, ids, keep, within, dict(sorted(rejected.items())))
+    distinct = tuple(to_strings(_column(table, name)) for name in columns.distinguish)
+    return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct)
 
 
 def _column(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array:

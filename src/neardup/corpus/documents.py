@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Number
 from typing import Any
 
@@ -36,6 +36,9 @@ class Columns:
         within: The column whose value similar documents must share, if any.
         tokens: Whether the texts are lists of token ids.
         id_option: The name of the option for `id`, for messages.
+        distinguish: The columns whose values two documents must share to be similar, besides
+            `within`; what they keep apart is listed.
+        numbers: Whether two documents must share all numbers of their texts to be similar.
     """
 
     text: str = "text"
@@ -44,6 +47,26 @@ class Columns:
     within: str | None = None
     tokens: bool = False
     id_option: str = "id"
+    distinguish: tuple[str, ...] = ()
+    numbers: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "distinguish", tuple(self.distinguish))  # JSON has only lists
+
+    @property
+    def distinguishes(self) -> bool:
+        """Whether columns or numbers keep documents apart."""
+        return self.numbers or bool(self.distinguish)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The fields by name, for files and their keys; those that are rarely used if they are."""
+        rare = {"distinguish": list(self.distinguish), "numbers": self.numbers}
+        return {
+            name: value
+            for name, value in (asdict(self) | rare).items()
+            if value or name not in rare
+        }
 
     @property
     def plain(self) -> Columns:
@@ -51,12 +74,16 @@ class Columns:
         return replace(self, keep=None)
 
     def asked(self) -> dict[str, str]:
-        """Return option -> column, for the columns that must exist."""
+        """Return option -> column, for the columns that must exist.
+
+        An option with several columns has an entry for each: `distinguish:0`, `distinguish:1`.
+        """
         named = {
             "text": self.text,
             self.id_option: self.id,
             "keep": self.keep,
             "within": self.within,
+            **{f"distinguish:{place}": name for place, name in enumerate(self.distinguish)},
         }
         return {option: name for option, name in named.items() if name is not None}
 
@@ -73,6 +100,7 @@ class Documents:
             for.
         within: large_string, null where missing; None if not asked for.
         rejected: Row in this batch -> reason, in row order; a reason never quotes the document.
+        distinct: For each column of `distinguish` the values, as in `within`.
     """
 
     texts: pa.Array
@@ -80,6 +108,7 @@ class Documents:
     keep: pa.Array | None
     within: pa.Array | None
     rejected: dict[int, str]
+    distinct: tuple[pa.Array, ...] = ()
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -95,7 +124,8 @@ class Documents:
         rejected = {
             place_of[row]: reason for row, reason in self.rejected.items() if row in place_of
         }
-        return Documents(**columns, rejected=rejected)
+        distinct = tuple(column.take(places) for column in self.distinct)
+        return Documents(**columns, rejected=rejected, distinct=distinct)
 
 
 def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:

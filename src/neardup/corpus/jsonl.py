@@ -87,14 +87,17 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     texts, reasons = _texts(records, columns)
     keep = None if columns.keep is None else keep_column(_values(records, columns.keep))
     within = None if columns.within is None else _rendered(lines, records, columns.within)
+    distinct = tuple(_rendered(lines, records, name) for name in columns.distinguish)
     ids = _rendered(lines, records, columns.id or "id")
-    return Documents(texts, ids, keep, within, dict(sorted((reasons | rejected).items())))
+    reasons = dict(sorted((reasons | rejected).items()))
+    return Documents(texts, ids, keep, within, reasons, distinct)
 
 
 def _parse_common(data: bytes, first: bool, columns: Columns) -> Documents | None:
     """Return the documents if the kernel is sure of every line, else None."""
     text, id = columns.text.encode(), (columns.id or "id").encode()
-    if columns.tokens or columns.keep or columns.within or len(data) > LONGEST or text == id:
+    others = columns.tokens or columns.keep or columns.within or columns.distinguish
+    if others or len(data) > LONGEST or text == id:
         return None
     sure, texts, text_ends, ids, id_ends, has_id = kernels.read_records(
         *(np.frombuffer(part, np.uint8) for part in (data, text, id))

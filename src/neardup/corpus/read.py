@@ -128,7 +128,7 @@ def _refuse_columns(file: InputFile, columns: Columns) -> None:
     """Raise `UsageError` if an option asks for a column of a file that has none."""
     asked = [option for option in columns.asked() if option != "text"]
     if asked or columns.tokens:
-        option = asked[0] if asked else "tokens"
+        option = asked[0].partition(":")[0] if asked else "tokens"
         raise UsageError(
             f"{file.name} is a {file.format} file and has no columns: leave out --{option}"
         )

@@ -31,6 +31,8 @@ REMOVED = pa.schema(
         ("cluster", ROW),
     ]
 )
+# Kept documents that would be removed without --distinguish, with the witness that they would have.
+VETOED = pa.schema([REMOVED.field(name) for name in REMOVED.names if name != "cluster"])
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
 # Paragraphs or lines removed from documents: their number, and their bytes with line breaks.

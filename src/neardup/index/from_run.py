@@ -115,6 +115,8 @@ def _check(saved: SketchSet, where: Path) -> None:
     option = None
     if any(one.within is not None for one in columns):
         option = "--within"
+    elif any(one.distinguishes for one in columns):
+        option = "--distinguish"
     elif any(one.id_option == "merge-rows" for one in columns) or any(
         file.note_of(block).get(OPEN) for file in saved.files for block in range(len(file))
     ):

@@ -75,6 +75,7 @@ KERNELS = {
         "span_hashes",
         "without_parts",
     ),
+    "numbers": ("number_rows",),
     "minhash": (
         "add_keys",
         "fill_rows",

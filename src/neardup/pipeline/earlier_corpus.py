@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
+from neardup.options import Distinguish
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.saved import (
     SET_FILE,
@@ -82,23 +84,32 @@ class EarlierCorpus:
         self.ignored = self.ignored if len(self.ignored) else ignored
         self.frequencies = self.frequencies or frequencies
 
-    def check(self, storage: SignatureStorage, exact: bool, within: str | None) -> None:
+    def check(self, storage: SignatureStorage, exact: bool, columns: Columns) -> None:
         """Raise an error unless the sketches can be compared with those of the new documents.
 
-        They need one specification and layout, both or neither with --within, and for exact
-        verification the unchanged inputs.
+        They need one specification and layout, both or neither with --within, the same
+        --distinguish, and for exact verification the unchanged inputs.
         """
         for name, other in self.specs:
             storage.spec.require_same(other, "the new documents", name)
         for shard, file in zip(self.shards, self.files, strict=True):
             storage.check(file, shard.name)
         for shard in self.shards:
-            theirs = shard.reading.columns.within
-            if (theirs is None) != (within is None):
-                how = "without --within" if theirs is None else f"with --within {theirs}"
+            theirs = shard.reading.columns
+            if (theirs.within is None) != (columns.within is None):
+                how = "without --within"
+                if theirs.within is not None:
+                    how = f"with --within {theirs.within}"
                 raise UsageError(
                     f"--against: the sketches of {shard.name} were made {how}, and would never "
                     "match: give the same --within, or give the files themselves"
+                )
+            made = Distinguish(theirs.numbers, theirs.distinguish)
+            if made != Distinguish(columns.numbers, columns.distinguish):
+                how = f"with --distinguish {made}" if made else "without --distinguish"
+                raise UsageError(
+                    f"--against: the sketches of {shard.name} were made {how}, and would never "
+                    "match: give the same --distinguish, or give the files themselves"
                 )
         if exact:
             for shard in self.shards:

@@ -84,6 +84,11 @@ class Job:
             raise UsageError(
                 "--merge-rows is not supported with --bits, whose slots can't be merged"
             )
+        if self.columns.distinguishes and self.merge_rows:
+            raise UsageError(
+                "--distinguish is not supported with --merge-rows, whose documents have the values "
+                "and numbers of several rows: leave one out"
+            )
         if self.keep_full and not narrow:
             raise UsageError("--keep-full needs --bits: without it, full slots are stored anyway")
 
@@ -113,7 +118,12 @@ class Job:
     def sketcher(self) -> Sketcher:
         """The sketcher of the job's documents; with --merge-rows, empty slots stay empty."""
         return Sketcher(
-            self.options.spec, self.ignored, self.key, self.frequencies, open=self.merge_rows
+            self.options.spec,
+            self.ignored,
+            self.key,
+            self.frequencies,
+            open=self.merge_rows,
+            numbers=self.columns.numbers,
         )
 
     @property
@@ -193,4 +203,6 @@ def make_columns(
         keep=options.keep_policy[1],
         within=within,
         tokens=options.spec.unit == "token",
+        distinguish=options.distinguish.columns,
+        numbers=options.distinguish.numbers,
     )

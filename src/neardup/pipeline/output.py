@@ -29,6 +29,8 @@ RUN_NAMES = (
     "pairs.parquet",
     "cut.parquet",
     "samples.parquet",
+    "vetoed.parquet",
+    "vetoed-samples.parquet",
     "report.html",
     "ignored-lines",
     "document-frequencies",

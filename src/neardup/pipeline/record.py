@@ -85,6 +85,7 @@ class RunCounts:
     identical  removed documents that are identical to another one
     reasons    rejected documents by reason
     earlier    documents of the earlier corpus
+    vetoed     kept documents that would be removed without --distinguish; None without it
     """
 
     documents: int
@@ -93,6 +94,7 @@ class RunCounts:
     tally: RoundTally
     reasons: Counter[str] = field(default_factory=Counter)
     earlier: int = 0
+    vetoed: int | None = None
 
     @property
     def rejected(self) -> int:
@@ -119,6 +121,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "text": columns.text,
             "id": None if job.merge_rows else columns.id,
             "within": columns.within,
+            "distinguish": str(options.distinguish),
             "workers": job.workers,
             "pairs": job.pairs,
             "kept_files": job.kept,
@@ -139,6 +142,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "identical": counts.identical,
             "comparisons": verified,
             "earlier": counts.earlier,
+            **({} if counts.vetoed is None else {"vetoed": counts.vetoed}),
         },
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
         "predicted": {

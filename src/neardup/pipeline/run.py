@@ -29,6 +29,7 @@ from neardup.pipeline.stages.rank import RankedDocuments, rank_and_collapse
 from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
 from neardup.pipeline.stages.sketch import SHARDS_FOLDER, SKETCHES_FOLDER, sketch_inputs
 from neardup.pipeline.stages.tables import write_kept_files, write_tables
+from neardup.pipeline.stages.veto import Undistinguished, write_vetoed
 from neardup.runtime import Progress
 
 MakeOutput = Callable[[Job, Path, Progress], record.FinishedRun]
@@ -76,9 +77,11 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             )
         with clock.stage("band"):
             buckets = band_documents(job, folder, ranked, progress)
+            others = Undistinguished.of(job, folder, ranked, progress)
         with clock.stage("match"):
+            candidates = ranked if others is None else others.add_candidates(ranked)
             compare = make_comparer(
-                job, CandidateMatcher(job, folder, ranked, progress).run(), ranked
+                job, CandidateMatcher(job, folder, candidates, progress).run(), ranked
             )
         verdicts = RemovedDocuments(folder, job.budget)
         with clock.stage("decide"):
@@ -88,14 +91,18 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
                 verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
             )
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
+            would_remove = None if others is None else others.decide(job, compare, progress)
+        kept = catalogue.rows_kept(mark_kept(ranked))
         with clock.stage("tables"):
             summary = write_tables(folder, catalogue, sketches, verdicts, progress)
+            vetoed = None
+            if would_remove is not None:
+                vetoed = write_vetoed(folder, catalogue, would_remove, kept)
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
                 progress.stage("pairing", len(sketches), "documents")
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
-        kept = catalogue.rows_kept(mark_kept(ranked))
         if job.kept:
             with clock.stage("filter"):
                 write_kept_files(folder / "kept", catalogue, kept, job.workers, progress)
@@ -106,6 +113,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             decided.tally,
             summary.reasons,
             first_new,
+            vetoed,
         )
         described = record.describe_run(job, counts)
         described["metrics"] |= sizes.metrics() | record.measure_empty_bins(

@@ -13,6 +13,7 @@ from neardup.result import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_vetoed,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ def format_summary(finished: FinishedRun, options: Options, out: Path | str) -> 
         lines.append(format_largest_clusters(finished.largest))
     for name, witness, similarity in finished.examples:
         lines.append(format_example(options, name, witness, similarity))
+    if options.distinguish:
+        vetoed = record["counts"]["vetoed"]
+        listed = "; vetoed.parquet lists them" if vetoed else ""
+        lines.append(format_vetoed(vetoed, options.distinguish) + listed)
     lines += format_rejected(record["reasons"], counts["rejected"])
     if ignored := record.get("ignored_lines"):
         lines.append(

@@ -119,7 +119,7 @@ class SketchSet:
                 "fingerprint": self.spec.fingerprint,
                 "documents": len(self.kept),
                 "kept": int(np.count_nonzero(self.kept)),
-                "reading": asdict(self.shards[0].reading) if self.shards else None,
+                "reading": _describe_reading(self.shards[0].reading) if self.shards else None,
                 "shards": [
                     {
                         "key": key,
@@ -143,6 +143,10 @@ def _check_key(key: object) -> str:
 def _describe_file(file: InputFile) -> dict[str, Any]:
     # File names are bytes; JSON has only text.
     return asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
+
+
+def _describe_reading(reading: Reading) -> dict[str, Any]:
+    return asdict(reading) | {"columns": reading.columns.stated}
 
 
 def _read_file(listed: dict[str, Any]) -> InputFile:

@@ -10,7 +10,8 @@ keys are written instead, for the bands of the run that made them; the full slot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -179,6 +180,8 @@ class SketchedChunk:
         }
         if sketch.apart is not None:
             columns["apart"] = sketch.apart
+        if sketch.distinct is not None:
+            columns["distinct"] = sketch.distinct
         empty = dict.fromkeys(sketch.empty.tolist(), "empty")
         return cls(
             columns,
@@ -279,6 +282,8 @@ class SketchBlock:
     start: int
     counts: NDArray[np.bool_] | None = None
     """Of an earlier corpus: for each document whether it was kept; the others take no part."""
+    distinguished: bool = True
+    """Whether what distinguishes documents keeps them apart; see `Sketches.undistinguished`."""
 
     @property
     def rows(self) -> int:
@@ -295,7 +300,11 @@ class SketchBlock:
         return counts
 
     def column(self, name: str) -> Array:
-        return self.file.read(self.number, name)
+        values = self.file.read(self.number, name)
+        return values if self.distinguished or name != "content" else values ^ self._distinct()
+
+    def _distinct(self) -> Array:
+        return self.file.read(self.number, "distinct")
 
     def usable(self) -> NDArray[np.bool_]:
         """Return for each document whether it takes part: neither rejected nor removed earlier."""
@@ -320,11 +329,11 @@ class SketchBlock:
         return _unpack_column(self.column(name))
 
     def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
-        """Return the documents' keys in one table; with --within, different for each value."""
+        """Return the documents' keys in one table, different for documents that are kept apart."""
         keys = read_keys(self.file, self.number, tables, table)
         if self.file.has(self.number, "apart"):
             keys ^= self.column("apart")
-        return keys
+        return keys if self.distinguished else keys ^ self._distinct()
 
 
 class Sketches:
@@ -358,6 +367,12 @@ class Sketches:
 
     def __len__(self) -> int:
         return int(self.starts[-1])
+
+    def undistinguished(self) -> Sketches:
+        """Return the same documents as if --distinguish were not given."""
+        twin = copy(self)
+        twin.blocks = [replace(block, distinguished=False) for block in self.blocks]
+        return twin
 
     def rejected(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
         """Yield the rejected new documents and the reasons, block by block."""

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -39,7 +38,7 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
         (os.fsencode(os.path.abspath(file.path)).hex(), file.format, file.compression, stamp)
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
-    how = asdict(shard.reading.columns), shard.reading.chunk
+    how = shard.reading.columns.stated, shard.reading.chunk
     return digest(files, shard.part, fingerprint, how)
 
 

@@ -34,6 +34,7 @@ from neardup.reference.text import ignore_lines as ignore_lines
 from neardup.reference.text import kind as kind
 from neardup.reference.text import line_hash as line_hash
 from neardup.reference.text import normalise as normalise
+from neardup.reference.text import numbers as numbers
 from neardup.reference.text import token_units as token_units
 from neardup.reference.text import unicode_tables as unicode_tables
 from neardup.reference.text import units as units

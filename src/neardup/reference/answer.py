@@ -27,6 +27,7 @@ def keep_list(
 
     In rank order a document is removed if and only if it is similar to one of the first
     `limit` kept documents of one of its buckets; its witness is the best-ranked of them.
+    Documents that options keep apart (`within`, `distinguish`) have no bucket in common.
 
     Args:
         buckets: The buckets of each document.

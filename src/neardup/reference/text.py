@@ -112,13 +112,42 @@ def recomposed(codes: Sequence[int]) -> list[int]:
     return out
 
 
-def normalise(text: str, profile: str) -> list[int]:
-    """Return the code points that a profile compares: normal form, then case, then digits."""
+def normal_form(text: str, profile: str) -> list[int]:
+    """Return the code points of a profile's normal form, before case and digits are folded."""
     aggressive = profile == "aggressive"
     codes = decomposed([ord(c) for c in text], compatible=aggressive)
     if aggressive:
         codes = [c for c in codes if kind(c) != "A"]
-    codes = recomposed(codes)
+    return recomposed(codes)
+
+
+def numbers(text: str, profile: str) -> list[str]:
+    """Return the numbers of a text: maximal runs of decimal digits, in ASCII.
+
+    Digits of all scripts count by their value. Dropped characters don't end a run, all others do:
+    2,864 is two numbers. Leading zeros belong to a number, because 1.05 is not 1.5.
+    """
+    found = [""]
+    for code in normal_form(text, profile):
+        if kind(code) == "N":
+            found[-1] += str(digit_value(code))
+        elif kind(code) != "D" and found[-1]:
+            found.append("")
+    return [number for number in found if number]
+
+
+def digit_value(code: int) -> int:
+    """Return the value of a decimal digit: digits are in runs of ten, from 0 to 9."""
+    first = code
+    while kind(first - 1) == "N":
+        first -= 1
+    return (code - first) % 10
+
+
+def normalise(text: str, profile: str) -> list[int]:
+    """Return the code points that a profile compares: normal form, then case, then digits."""
+    aggressive = profile == "aggressive"
+    codes = normal_form(text, profile)
     if profile == "conservative":
         return codes
     codes = [unicode_tables().lower.get(c, c) for c in codes]

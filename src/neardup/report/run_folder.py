@@ -38,6 +38,7 @@ class ReportedCounts:
     rejected: int
     identical: int = 0
     comparisons: int = 0
+    vetoed: int = 0
 
     def __post_init__(self) -> None:
         if min(self.kept, self.removed - self.identical, self.identical, self.rejected) < 0:

@@ -11,7 +11,7 @@ from typing import Final
 from neardup.formats import tables
 from neardup.report import plots, sections
 from neardup.report.differences import side_by_side
-from neardup.report.html import Html, document, make_page, note, table, tag
+from neardup.report.html import Html, document, make_page, note, shorten, table, tag
 from neardup.report.run_folder import (
     Row,
     RunRecord,
@@ -62,6 +62,8 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     if record.cut is not None:
         unit = record.spec.get("unit", "part")
         yield "cut", sections.cut(record.cut, unit, most_cut(run))
+    if record.parameters.get("distinguish"):
+        yield "vetoed", vetoed_section(run, record)
     yield "clusters", clusters_section(largest_clusters(run))
     if not record.is_exact:
         yield "buckets", sections.hot_buckets(record.buckets)
@@ -168,6 +170,28 @@ def clusters_section(figures: ClusterFigures) -> Html:
     )
 
 
+def vetoed_section(run: Path, record: RunRecord) -> Html:
+    """Return the section about documents that are kept because of --distinguish, with texts."""
+    count, given = record.counts.vetoed, shorten(record.parameters["distinguish"])
+    path = run / "vetoed-samples.parquet"
+    rows = list(RunTable(path, tables.SAMPLES).each()) if path.exists() else []
+    shown = group_samples(rows, {int(row["cluster"]) for row in rows})
+    are = "document is" if count == 1 else "documents are"
+    return sections.section(
+        "vetoed",
+        note(
+            f"{count:,} {are} kept that would be removed without --distinguish {given}; "
+            "vetoed.parquet lists them with their witnesses."
+        ),
+        *(_vetoed(*texts) for texts in shown.values() if len(texts) > 1),
+    )
+
+
+def _vetoed(witness: Row, sample: Row, *_: Row) -> Html:
+    title = tag("h4", document(witness["id"], witness["file"], witness["row"]))
+    return tag("article", title, _copy(witness["text"], sample, True, ("kept", "also kept")))
+
+
 def _cluster_note(figures: ClusterFigures) -> Html:
     if figures.samples is None:
         return note("Texts are not shown: this run has no samples.parquet.")
@@ -187,7 +211,9 @@ def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
     return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(removed)))
 
 
-def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
+def _copy(
+    kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str] = ("kept", "removed")
+) -> Html:
     summary = tag(
         "summary",
         tag("span", f"{sample['similarity']:.4f}", class_="number"),
@@ -197,5 +223,5 @@ def _copy(kept: str | None, sample: Row, unfolded: bool) -> Html:
     if kept is None or sample["text"] is None:
         body = iter([note("The text could not be read again.")])
     else:
-        body = side_by_side(kept, sample["text"], ("kept", "removed"))
+        body = side_by_side(kept, sample["text"], sides)
     return tag("details", summary, *body, open=unfolded)

@@ -28,6 +28,7 @@ from neardup.report.run_folder import (
 TITLES: Final = {
     "similarity": "Similarity",
     "cut": "Cut passages",
+    "vetoed": "Vetoed",
     "clusters": "Clusters",
     "buckets": "Hot buckets",
     "rejected": "Rejected",

@@ -35,10 +35,14 @@ class ShingledDocuments:
     Attributes:
         shingles: The shingle hashes, a row a document.
         content: The 128-bit hash of each document's content, as two words.
+        apart: A hash of each document's group, None without groups.
+        distinct: The part of `apart` that distinguishes documents, None if nothing does.
     """
 
     shingles: Ragged
     content: Hashes
+    apart: Hashes | None = None
+    distinct: Hashes | None = None
 
 
 def shingle_documents(documents: pa.Array, spec: Spec, key: Key | None = None) -> ShingledDocuments:

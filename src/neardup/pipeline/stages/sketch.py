@@ -381,7 +381,7 @@ def sketch_inputs(
             if not bad:
                 check_disk(job, folder, shards, progress, maker)
             job = _count_frequent(job, folder, shards, earlier, progress)
-            earlier.check(job.storage, job.options.verify == "exact", job.columns.within)
+            earlier.check(job.storage, job.options.verify == "exact", job.columns)
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)
             )

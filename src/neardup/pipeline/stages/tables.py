@@ -35,10 +35,11 @@ def write_removed(folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments
     """Write removed.parquet: every removed document and its witness, in input order."""
     with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
         for batch in verdicts:
-            table.add(_removed_columns(catalogue, batch))
+            table.add(removed_columns(catalogue, batch))
 
 
-def _removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, object]:
+def removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, object]:
+    """Return the columns of removed.parquet for a batch."""
     file, row = catalogue.place(batch.documents)
     known = batch.witnesses >= 0
     witnesses = batch.witnesses[known]
@@ -175,7 +176,7 @@ def sample_clusters(
                         float(batch.similarity[place]),
                     )
                 )
-    write_samples(folder, _CatalogueLookup(catalogue), largest, chosen)
+    write_samples(folder / "samples.parquet", CatalogueLookup(catalogue), largest, chosen)
     return name_examples(catalogue, near or other)
 
 
@@ -199,12 +200,12 @@ def name_largest(lookup: DocumentNames, largest: list[tuple[int, int]]) -> list[
 
 
 def write_samples(
-    folder: Path,
+    path: Path,
     lookup: DocumentLookup,
     largest: list[tuple[int, int]],
     chosen: dict[int, list[tuple[float, int]]],
 ) -> None:
-    """Write samples.parquet: the kept document and chosen copies of each of the largest clusters.
+    """Write a table of samples: the kept document and chosen copies of the largest clusters.
 
     `chosen` has for each kept document its copies: (similarity, document).
     """
@@ -216,7 +217,7 @@ def write_samples(
     cluster, documents, is_kept, similarity = zip(*rows, strict=True) if rows else ((),) * 4
     numbers = np.array(documents, np.int64)
     file, row = lookup.place(numbers)
-    with TableWriter(folder / "samples.parquet", tables.SAMPLES) as table:
+    with TableWriter(path, tables.SAMPLES) as table:
         table.add(
             {
                 "cluster": np.array(cluster, np.int64),
@@ -231,7 +232,7 @@ def write_samples(
 
 
 @dataclass(frozen=True)
-class _CatalogueLookup:
+class CatalogueLookup:
     """Looks up documents of a local run; their texts are read from the inputs again."""
 
     catalogue: Catalogue

@@ -68,6 +68,11 @@ def require_supported(
         "--strip lines": options.strip.lines is not None,
         "--weights tf-idf": options.weights == "tf-idf",
     }
+    if options.distinguish:
+        raise UsageError(
+            "--distinguish is not supported with --engine spark: use --engine local, or, for a "
+            "column, --within"
+        )
     for option, is_set in refused.items():
         if is_set:
             raise UsageError(f"{option} is not supported with --engine spark")

@@ -216,7 +216,7 @@ def _sketch_once(
     memory: int,
     skipped: dict[str, str],
 ) -> SketchedFiles:
-    earlier.check(job.storage, job.options.verify == "exact", job.columns.within)
+    earlier.check(job.storage, job.options.verify == "exact", job.columns)
     before = [
         _drop_keep_column(shard)
         for shard in [*earlier.shards, *cut_shards(earlier.inputs, job.reading)]

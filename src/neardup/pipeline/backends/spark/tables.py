@@ -246,7 +246,7 @@ class OutTables:
             read = self.source.texts(wanted).collect() if names else []
         known = SampleLookup(self.places.value, names, {row["doc"]: row["text"] for row in read})
         write_samples(
-            self.folder,
+            self.folder / "samples.parquet",
             known,
             [(one["kept"], one["copies"]) for one in largest],
             {
