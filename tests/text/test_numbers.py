@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,10 +20,7 @@ PROFILES = ["conservative", "standard", "aggressive"]
 def found_in(several: list[str | None], profile: str) -> list[list[str]]:
     rows = find_numbers(pa.array(several, pa.large_string()), profile)
     ends = rows.offsets.tolist()
-    return [
-        rows.data[begin:end].tobytes().decode("ascii").split()
-        for begin, end in zip(ends, ends[1:], strict=False)
-    ]
+    return [rows.data[begin:end].tobytes().decode("ascii").split() for begin, end in pairwise(ends)]
 
 
 @given(st.lists(texts, max_size=8), st.sampled_from(PROFILES))
