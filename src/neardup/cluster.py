@@ -96,6 +96,7 @@ class Decisions:
         identical: The number of documents identical to one of better rank.
         compared: The number of comparisons.
         full_buckets: The buckets with more kept documents than are compared.
+        undated: The number of documents without a date, if the keep policy compares dates.
     """
 
     witness: Integers
@@ -104,6 +105,7 @@ class Decisions:
     identical: int
     compared: int
     full_buckets: list[FullBucket]
+    undated: int = 0
 
     @property
     def kept(self) -> NDArray[np.bool_]:

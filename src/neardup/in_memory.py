@@ -61,7 +61,7 @@ class Corpus:
         self.options = options
         self._frequencies = frequencies or Frequencies()
         self.rejected: dict[int, str] = {}
-        self.size = 0
+        self.size = self.undated = 0
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._spool = Spool(spool_folder)
         self._keep: list[pa.Array] = []
@@ -132,6 +132,7 @@ class Corpus:
             len(copies),
             kept.compared,
             self._full_buckets(buckets, kept.turned_away, shared),
+            self.undated,
         )
 
     def pairs(self, most: int = MAX_PAIRS) -> Pairs:
@@ -196,17 +197,18 @@ class Corpus:
 
     def _ranked(self) -> Integers:
         """Return the documents that are not rejected, best rank first, ties in input order."""
-        policy, _ = self.options.keep_policy
+        policy = self.options.keep_policy
         takes_part = np.ones(self.size, bool)
         takes_part[list(self.rejected)] = False
-        if policy == "first":
-            return np.flatnonzero(takes_part)
-        if policy == "longest":
+        if policy.name in ("first", "last"):
+            order = np.flatnonzero(takes_part)
+            return order if policy.name == "first" else order[::-1]
+        if policy.name == "longest":
             order = np.argsort(-self._column("lengths", None, np.int64), kind="stable")
         else:
-            order = by_value(
-                concat_keep(self._keep), "descending" if policy == "max" else "ascending"
-            )
+            values = concat_keep(self._keep)
+            order = by_value(values, policy.order)
+            self.undated = count_undated(values, takes_part) if policy.dates else 0
         return order[takes_part[order]]
 
     def _verifier(self, shared: Integers) -> Comparison:
@@ -249,6 +251,12 @@ def by_value(values: pa.Array, direction: str) -> Integers:
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     order = pc.array_sort_indices(values, order=direction, null_placement="at_end")
     return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def count_undated(values: pa.Array, takes_part: NDArray[np.bool_]) -> int:
+    """Return how many of the documents that take part have no date among these values."""
+    missing: NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
+    return int(np.count_nonzero(missing & takes_part))
 
 
 def find_ignored_lines(
@@ -330,7 +338,8 @@ def dedup(
     columns = Columns(
         text=text,
         id=id,
-        keep=chosen.keep_policy[1],
+        keep=chosen.keep_policy.column,
+        dates=chosen.keep_policy.dates,
         within=within,
         tokens=chosen.spec.unit == "token",
         distinguish=chosen.distinguish.columns,

@@ -342,7 +342,8 @@ class MatchingOptions(IndexOptions, total=False):
     keep: Annotated[
         str | None,
         Option(
-            "Which copy stays: first, longest, max:COLUMN or min:COLUMN.",
+            "Which copy stays: first or last of the input, longest, max:COLUMN or min:COLUMN, or "
+            "by dates newest:COLUMN or oldest:COLUMN.",
             default="first",
             metavar="POLICY",
             panel=KEPT,

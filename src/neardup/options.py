@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ from neardup.text.html import require_html_library
 from neardup.verify import Comparison, Estimated, Exact, Near, Weighed
 
 HAMMING: Final = 3
+KEEP: Final = ("first", "last", "longest")
+KEEP_BY_COLUMN: Final = ("max", "min", "newest", "oldest")
 MOST: Final = 2**31 - 1
 
 
@@ -155,6 +157,28 @@ def with_preset(options: Mapping[str, Any]) -> dict[str, Any]:
         return given
     check_choice("preset", preset, tuple(PRESETS))
     return PRESETS[preset] | given
+
+
+class KeepPolicy(NamedTuple):
+    """Which copy stays, by the option keep.
+
+    Attributes:
+        name: first, last, longest, max, min, newest or oldest.
+        column: The column of the last four.
+    """
+
+    name: str
+    column: str | None = None
+
+    @property
+    def dates(self) -> bool:
+        """Whether the values of the column are compared as dates."""
+        return self.name in ("newest", "oldest")
+
+    @property
+    def order(self) -> Literal["ascending", "descending"]:
+        """The order of the values in the column, best first."""
+        return "descending" if self.name in ("max", "newest") else "ascending"
 
 
 @dataclass(frozen=True)
@@ -365,13 +389,12 @@ class Options:
         return Estimated(unpack_slots(rows, bits, self.spec.slots), least, collision_chance(bits))
 
     @property
-    def keep_policy(self) -> tuple[str, str | None]:
-        """`first`, `longest`, `max` or `min`, and the column of the last two."""
+    def keep_policy(self) -> KeepPolicy:
+        """The policy that the option keep names."""
         name, _, column = str(self.keep).partition(":")
-        if self.keep in ("first", "longest"):
-            return self.keep, None
-        if name in ("max", "min") and column:
-            return name, column
-        raise ParameterError(
-            f"keep {self.keep!r} is not known: use first, longest, max:COLUMN or min:COLUMN"
-        )
+        if self.keep in KEEP:
+            return KeepPolicy(self.keep)
+        if name in KEEP_BY_COLUMN and column:
+            return KeepPolicy(name, column)
+        by_column = ", ".join(f"{policy}:COLUMN" for policy in KEEP_BY_COLUMN)
+        raise ParameterError(f"keep {self.keep!r} is not known: use {', '.join(KEEP)}, {by_column}")

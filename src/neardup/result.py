@@ -307,6 +307,8 @@ class Result:
             lines.append(format_vetoed(len(self.vetoed), options.distinguish))
         if str(options.strip):
             lines.append(format_strip(options.strip, len(self._ignored)))
+        if self._decisions.undated:
+            lines.append(format_undated(self._decisions.undated, options))
         if self.clusters:
             lines.append(
                 format_largest_clusters([(repr(c.id), c.size - 1) for c in self.clusters[:3]])
@@ -525,6 +527,13 @@ def format_strip(strip: Strip, ignored: int) -> str:
     """Return what was not compared, as a line."""
     lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
     return f"stripped            {strip}" + (lines if strip.lines is not None else "")
+
+
+def format_undated(undated: int, options: Options) -> str:
+    """Return how many documents have no date by which they could be ranked, as a line."""
+    has = "document has" if undated == 1 else "documents have"
+    column = options.keep_policy.column
+    return f"without a date      {undated:,} {has} none in {column!r} that can be read: ranked last"
 
 
 def _key(id: Any) -> Any:

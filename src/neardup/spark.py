@@ -25,6 +25,7 @@ from neardup.result import (
     format_largest_clusters,
     format_method,
     format_strip,
+    format_undated,
 )
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def dedup(
     columns = Columns(
         text=text,
         id=id,
-        keep=chosen.keep_policy[1],
+        keep=chosen.keep_policy.column,
+        dates=chosen.keep_policy.dates,
         within=within,
         tokens=chosen.spec.unit == "token",
     )
@@ -292,6 +294,8 @@ class SparkResult:
         ]
         if str(options.strip):
             lines.append(format_strip(options.strip, 0))
+        if undated := counts.get("undated"):
+            lines.append(format_undated(undated, options))
         largest = self.clusters.orderBy(sql.desc("size"), "id").limit(SHOWN_ROWS).collect()
         if largest:
             lines.append(

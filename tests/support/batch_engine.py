@@ -75,7 +75,8 @@ def job(
     """A job in small pieces; `options` are those of `Options.of`."""
     asked = Options.of(**SMALL | options)
     columns = Columns(
-        keep=asked.keep_policy[1],
+        keep=asked.keep_policy.column,
+        dates=asked.keep_policy.dates,
         within=within,
         tokens=asked.spec.unit == "token",
         distinguish=asked.distinguish.columns,
@@ -161,6 +162,13 @@ def texts(seed: int, count: int, words: int = 12) -> list[str]:
     return found
 
 
+SEEN = (
+    *(None, "", "yesterday", "2024-01-15", "2024-01-15T00:30:00+01:00", "20240115T003000Z"),
+    *("Mon, 15 Jan 2024 00:30:00 +0100", "1705276800", "1705276800000", "1999", "2024-02"),
+)
+"""Dates as people write them, some equal, and some that are none."""
+
+
 def rows(seed: int, count: int, words: int = 12) -> list[Row]:
     """Documents with a column to rank them by, and one to keep them apart."""
     chance = random.Random(seed)
@@ -170,6 +178,7 @@ def rows(seed: int, count: int, words: int = 12) -> list[Row]:
             "text": text,
             "score": chance.choice([None, 0.5, 1, 2, 3]),
             "lang": chance.choice(["de", "en", None]),
+            "seen": SEEN[(seed + 5 * number) % len(SEEN)],
         }
         for number, text in enumerate(texts(seed, count, words))
     ]

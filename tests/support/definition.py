@@ -14,6 +14,7 @@ from typing import Any
 from neardup import reference
 from neardup.lsh.blocks import Blocks
 from neardup.reference import weighted
+from neardup.reference.dates import parse_date
 from neardup.spec import Spec
 
 Row = dict[str, Any]
@@ -130,16 +131,18 @@ DEFAULTS: Row = {
 def in_rank_order(documents: Sequence[Row], keep: str) -> list[Row]:
     """The best document to keep first; where two are equally good, as they come."""
     policy, _, column = keep.partition(":")
-    if policy == "first":
-        return list(documents)
+    if policy in ("first", "last"):
+        return list(documents)[:: 1 if policy == "first" else -1]
     if policy == "longest":
         return sorted(documents, key=lambda row: -len(row["text"].encode()))
-    sign = -1 if policy == "max" else 1
+    sign = -1 if policy in ("max", "newest") else 1
+    by_date = policy in ("newest", "oldest")
+    values = [parse_date(row[column]) if by_date else row[column] for row in documents]
     # A document without a value is the last one to keep.
-    return sorted(
-        documents,
-        key=lambda row: (row[column] is None, sign * (row[column] or 0.0)),
+    places = sorted(
+        range(len(values)), key=lambda at: (values[at] is None, sign * (values[at] or 0))
     )
+    return [documents[at] for at in places]
 
 
 class Definition:

@@ -20,9 +20,12 @@ Ask = Callable[..., Decisions]
 """Documents, options; by name: `earlier` documents, a `folder` to work in, a `seed`, `spark`."""
 
 SCHEMA = pa.schema(
-    [("id", pa.string()), ("text", pa.string()), ("score", pa.float64()), ("lang", pa.string())]
+    [
+        *[("id", pa.string()), ("text", pa.string()), ("score", pa.float64())],
+        *[("lang", pa.string()), ("seen", pa.string())],
+    ]
 )
-COLUMNS = "id string, text string, score double, lang string"
+COLUMNS = "id string, text string, score double, lang string, seen string"
 ONE_TASK, IN_ROUNDS = 10**9, 4_000
 """Bytes that a task may hold: all of a small corpus, or so little that Spark decides by rounds."""
 

@@ -29,6 +29,7 @@ from neardup.cli.arguments import (
 from neardup.cli.console import print_run, progress_for
 
 if TYPE_CHECKING:
+    from neardup.options import Options
     from neardup.pipeline.record import FinishedRun
 
 
@@ -143,13 +144,13 @@ def exact(
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
         finished = run_job(job, progress, ExactDuplicates(sameness, filtering))
-    print_run(finished.record, "\n".join(summary(finished, out)) + "\n", quiet, as_json)
+    print_run(finished.record, "\n".join(summary(finished, options, out)) + "\n", quiet, as_json)
 
 
-def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
+def summary(finished: FinishedRun, options: Options, out: Path) -> Iterator[str]:
     """Yield the lines of the summary that is printed at the end of a run."""
     from neardup.pipeline.run_summary import last_lines
-    from neardup.result import format_largest_clusters, format_rejected
+    from neardup.result import format_largest_clusters, format_rejected, format_undated
 
     record = finished.record
     counts, spec, cut = record["counts"], record["spec"], record.get("cut")
@@ -172,6 +173,8 @@ def summary(finished: FinishedRun, out: Path) -> Iterator[str]:
         yield f"an example          {name} removed, " + (
             f"nothing new in it: it begins as in {witness}" if cut else f"the same as {witness}"
         )
+    if undated := counts.get("undated"):
+        yield format_undated(undated, options)
     yield from format_rejected(record["reasons"], counts["rejected"])
     yield from last_lines(record, out)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from neardup.corpus.dates import convert_dates, convert_values
 from neardup.corpus.documents import (
     LONGEST,
     TEXT,
@@ -22,6 +24,7 @@ from neardup.corpus.documents import (
     Columns,
     Documents,
     as_plain,
+    keep_column,
     make_booleans,
     make_strings,
     render_column,
@@ -66,7 +69,8 @@ def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: So
     ids = make_strings([None] * len(texts)) if columns.id is None else _column(table, columns.id)
     keep = None
     if columns.keep is not None:
-        keep = to_rankable(_column(table, columns.keep), source, columns.keep)
+        convert = to_dates if columns.dates else to_rankable
+        keep = convert(_column(table, columns.keep), source, columns.keep)
     within = None if columns.within is None else to_strings(_column(table, columns.within))
     distinct = tuple(to_strings(_column(table, name)) for name in columns.distinguish)
     return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct)
@@ -165,6 +169,11 @@ def to_strings(column: pa.Array) -> pa.Array:
     return render_column(column.to_pylist())
 
 
+def keep_values(values: list[Any], columns: Columns) -> pa.Array:
+    """Return Python values to rank by as a column."""
+    return convert_values(values) if columns.dates else keep_column(values)
+
+
 def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
     """Return a column to rank by, as numbers, large_string or timestamps."""
     column, is_ = decode_strings(column), pa.types
@@ -184,6 +193,21 @@ def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
     if is_.is_timestamp(kind) or is_.is_date(kind):
         return column.cast(_TIMESTAMP, safe=False)
     raise _wrong_type(source, "keep", name, kind, "numbers, strings or dates")
+
+
+def to_dates(column: pa.Array, source: Source, name: str) -> pa.Array:
+    """Return a column of dates, in any form that `dates` converts, as timestamps."""
+    column, is_ = decode_strings(column), pa.types
+    kind = column.type
+    if kind == TEXT:
+        column = blank_invalid_utf8(column)[0]
+    convertible = (
+        *(is_.is_integer, is_.is_floating, is_.is_decimal),
+        *(is_.is_timestamp, is_.is_date, is_.is_null),
+    )
+    if kind != TEXT and not any(check(kind) for check in convertible):
+        raise _wrong_type(source, "keep", name, kind, "dates")
+    return convert_dates(column)
 
 
 def _wrong_type(source: Source, option: str, name: str, kind: object, need: str) -> UsageError:

@@ -15,7 +15,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from neardup.corpus.columns import Source, resolve_columns
-from neardup.corpus.documents import LONGEST, Columns, Documents, make_strings, mixed_keep_error
+from neardup.corpus.documents import (
+    LONGEST,
+    TEXT,
+    Columns,
+    Documents,
+    make_strings,
+    mixed_keep_error,
+)
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.streams import Meter, read_line_blocks
@@ -109,7 +116,7 @@ def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.Rec
 
 def infer_types(documents: Documents) -> Documents:
     """Return the documents with numbers as keep values, if all cells of the column are numbers."""
-    if documents.keep is None:
+    if documents.keep is None or documents.keep.type != TEXT:
         return documents
     return replace(documents, keep=_numbers_or_strings(documents.keep))
 

@@ -35,6 +35,7 @@ class Columns:
         keep: The column that ranks documents, if any.
         within: The column whose value similar documents must share, if any.
         tokens: Whether the texts are lists of token ids.
+        dates: Whether the keep column has dates, in any form.
         id_option: The name of the option for `id`, for messages.
         distinguish: The columns whose values two documents must share to be similar, besides
             `within`; what they keep apart is listed.
@@ -46,6 +47,7 @@ class Columns:
     keep: str | None = None
     within: str | None = None
     tokens: bool = False
+    dates: bool = False
     id_option: str = "id"
     distinguish: tuple[str, ...] = ()
     numbers: bool = False

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus.columns import Source, convert_table, resolve_columns
-from neardup.corpus.documents import Columns, Documents, keep_column, render_column, text_column
+from neardup.corpus.columns import Source, convert_table, keep_values, resolve_columns
+from neardup.corpus.documents import Columns, Documents, render_column, text_column
 from neardup.corpus.rows import filter_batch, filter_column
 from neardup.errors import UsageError
 
@@ -225,7 +225,7 @@ def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source
         if name == columns.text:
             values[name], reasons = text_column(values[name], columns.tokens)
         elif name == columns.keep:
-            values[name] = keep_column(values[name])
+            values[name] = keep_values(values[name], columns)
         else:
             values[name] = render_column(values[name])
     documents = convert_table(pa.Table.from_pydict(values), columns, source)

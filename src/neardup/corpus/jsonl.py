@@ -17,13 +17,12 @@ import numpy.typing as npt
 import orjson
 
 from neardup import kernels
-from neardup.corpus.columns import Source, resolve_columns
+from neardup.corpus.columns import Source, keep_values, resolve_columns
 from neardup.corpus.documents import (
     LONGEST,
     TOO_LONG,
     Columns,
     Documents,
-    keep_column,
     render_column,
     string_column,
     text_column,
@@ -85,7 +84,7 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
         fields = list(dict.fromkeys(field for record in records for field in record))
         resolve_columns(columns, fields, Source(name))
     texts, reasons = _texts(records, columns)
-    keep = None if columns.keep is None else keep_column(_values(records, columns.keep))
+    keep = None if columns.keep is None else keep_values(_values(records, columns.keep), columns)
     within = None if columns.within is None else _rendered(lines, records, columns.within)
     distinct = tuple(_rendered(lines, records, name) for name in columns.distinguish)
     ids = _rendered(lines, records, columns.id or "id")

@@ -26,7 +26,14 @@ from neardup.pipeline.exact_filter import ExactFilter, filter_documents
 from neardup.pipeline.exact_hashes import ExactSpec, HashMaker
 from neardup.pipeline.exact_repeats import Cuts, find_repeats
 from neardup.pipeline.job import Job
-from neardup.pipeline.record import LISTED_REASONS, FinishedRun, InputHasher, StageClock, finish_run
+from neardup.pipeline.record import (
+    LISTED_REASONS,
+    FinishedRun,
+    InputHasher,
+    StageClock,
+    describe_undated,
+    finish_run,
+)
 from neardup.pipeline.run import find_preferred, mark_kept
 from neardup.pipeline.sorting import Records
 from neardup.pipeline.stage_files import digest
@@ -41,12 +48,14 @@ from neardup.runtime import Progress
 class ExactDecision:
     """For each document, in input order, whether it is kept; and the parts to cut from documents.
 
-    `filter` is the description of the filter for run.json.
+    `filter` is the description of the filter for run.json; `undated` the number of documents
+    without a date, if the keep policy compares dates.
     """
 
     kept: NDArray[np.bool_]
     cuts: Cuts | None = None
     filter: dict[str, Any] | None = None
+    undated: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,7 @@ class ExactDuplicates:
         cuts = Cuts(read.sketches, file, self.exact_spec)
         for documents, witnesses, share in cuts.removed():
             verdicts.add(documents, witnesses, share, True)
-        return ExactDecision(cuts.kept, cuts)
+        return ExactDecision(cuts.kept, cuts, undated=ranking.undated)
 
     def _describe(
         self, job: Job, documents: int, removed: int, reasons: Counter[str], decided: ExactDecision
@@ -147,6 +156,7 @@ class ExactDuplicates:
                 "removed": removed,
                 "rejected": rejected,
                 "identical": removed if whole else 0,
+                **describe_undated(job.options, decided.undated),
             },
             **cut,
             **by_filter,
@@ -168,7 +178,7 @@ def _compare_documents(
     no_pairs: Iterator[Records] = iter(())
     collect_removed(verdicts, no_pairs, ranked.copies, ranked.ranking, True, 0)
     ranked.copies.close()
-    return ExactDecision(mark_kept(ranked))
+    return ExactDecision(mark_kept(ranked), undated=ranked.ranking.undated)
 
 
 def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:

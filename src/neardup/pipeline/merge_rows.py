@@ -238,10 +238,9 @@ class MergeWindow:
 
     def _best(self) -> pa.Array:
         """Return the best keep value of each document's rows."""
-        policy, _ = self._job.options.keep_policy
         documents = np.concatenate([documents for documents, _ in self._keep])
         values = concat_keep(values for _, values in self._keep)
-        order = by_value(values, "descending" if policy == "max" else "ascending")
+        order = by_value(values, self._job.options.keep_policy.order)
         _, best = np.unique(documents[order], return_index=True)
         return values.take(to_arrow(order[best]))
 

@@ -86,6 +86,7 @@ class RunCounts:
     reasons    rejected documents by reason
     earlier    documents of the earlier corpus
     vetoed     kept documents that would be removed without --distinguish; None without it
+    undated    documents without a date, if the keep policy compares dates
     """
 
     documents: int
@@ -95,6 +96,7 @@ class RunCounts:
     reasons: Counter[str] = field(default_factory=Counter)
     earlier: int = 0
     vetoed: int | None = None
+    undated: int = 0
 
     @property
     def rejected(self) -> int:
@@ -143,6 +145,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "comparisons": verified,
             "earlier": counts.earlier,
             **({} if counts.vetoed is None else {"vetoed": counts.vetoed}),
+            **describe_undated(options, counts.undated),
         },
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
         "predicted": {
@@ -155,6 +158,11 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "rounds": counts.tally.rounds,
         },
     }
+
+
+def describe_undated(options: Options, undated: int) -> dict[str, int]:
+    """Return the count of documents without a date, if the keep policy compares dates."""
+    return {"undated": undated} if options.keep_policy.dates else {}
 
 
 def _describe_tables(options: Options) -> dict[str, Any]:

@@ -114,6 +114,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             summary.reasons,
             first_new,
             vetoed,
+            ranked.ranking.undated,
         )
         described = record.describe_run(job, counts)
         described["metrics"] |= sizes.metrics() | record.measure_empty_bins(

@@ -13,6 +13,7 @@ from neardup.result import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_undated,
     format_vetoed,
 )
 
@@ -40,6 +41,8 @@ def format_summary(finished: FinishedRun, options: Options, out: Path | str) -> 
         listed = "; vetoed.parquet lists them" if vetoed else ""
         lines.append(format_vetoed(vetoed, options.distinguish) + listed)
     lines += format_rejected(record["reasons"], counts["rejected"])
+    if undated := record["counts"].get("undated"):
+        lines.append(format_undated(undated, options))
     if ignored := record.get("ignored_lines"):
         lines.append(
             f"ignored             {ignored['count']:,} lines that are in too many documents; "

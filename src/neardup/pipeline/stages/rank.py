@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import concat_keep
 from neardup.errors import UsageError
-from neardup.in_memory import by_value
+from neardup.in_memory import by_value, count_undated
 from neardup.lsh.buckets import find_shared_keys
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
@@ -34,10 +34,14 @@ MAX_DOCUMENTS = 2**31
 
 @dataclass(frozen=True)
 class Ranking:
-    """Maps documents to ranks and back. Without an order, a document's number is its rank."""
+    """Maps documents to ranks and back. Without an order, a document's number is its rank.
+
+    `undated` is the number of new documents without a date, if the policy compares dates.
+    """
 
     order: NDArray[np.uint32] | None = None
     inverse: NDArray[np.uint32] | None = None
+    undated: int = 0
 
     def documents(self, ranks: Integers) -> Integers:
         """Return the documents with these ranks."""
@@ -58,22 +62,30 @@ def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> 
             f"{len(sketches):,} documents are more than one run can take ({MAX_DOCUMENTS:,}): "
             "split the input, and use --against"
         )
-    policy, _ = options.keep_policy
-    if policy == "first":
+    policy, undated = options.keep_policy, 0
+    if policy.name == "first":
         return Ranking()
-    if policy == "longest":
+    if policy.name == "last":
+        order = np.arange(len(sketches) - 1, -1, -1)
+    elif policy.name == "longest":
         order = np.argsort(-_read_column(sketches, "lengths"), kind="stable")
     else:
         values = concat_keep(
             block.arrow("keep") if block.start >= sketches.first_new else pa.nulls(block.rows)
             for block in sketches.blocks
         )
-        order = by_value(values, "descending" if policy == "max" else "ascending")
+        order = by_value(values, policy.order)
+        undated = _count_undated(sketches, values) if policy.dates else 0
     group = np.searchsorted(np.array(classes), order, side="right")
     by_rank: NDArray[np.uint32] = order[np.argsort(group, kind="stable")].astype(np.uint32)
     inverse = np.empty(len(by_rank), np.uint32)
     inverse[by_rank] = np.arange(len(by_rank), dtype=np.uint32)
-    return Ranking(by_rank, inverse)
+    return Ranking(by_rank, inverse, undated)
+
+
+def _count_undated(sketches: Sketches, values: pa.Array) -> int:
+    usable = [block.usable() & (block.start >= sketches.first_new) for block in sketches.blocks]
+    return count_undated(values, np.concatenate(usable)) if usable else 0
 
 
 def _read_column(sketches: Sketches, name: str) -> Integers:

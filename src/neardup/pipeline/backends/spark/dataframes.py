@@ -29,7 +29,7 @@ from neardup.pipeline.backends.spark.decide import (
 from neardup.pipeline.backends.spark.inputs import DataFrameInput, DataFrameSource, KeyFilter
 from neardup.pipeline.backends.spark.limits import MAX_ON_DRIVER
 from neardup.pipeline.backends.spark.progress import SparkStages
-from neardup.pipeline.backends.spark.rank import order_by_policy, rank_by_order
+from neardup.pipeline.backends.spark.rank import count_undated, order_by_policy, rank_by_order
 from neardup.pipeline.backends.spark.record import (
     collect_bucket_statistics,
     describe_spark,
@@ -176,16 +176,16 @@ class DataFrameRun:
         return reasons, count, sum(row["all"] for row in rows if row["earlier"])
 
     def _ranked(self, source: DataFrameSource, sketches: DataFrame) -> DataFrame:
-        policy = order_by_policy(sketches, self.job.options)
-        order = [sql.col("earlier").desc(), *policy, *source.order]
-        return rank_by_order(self.work, sketches, order)
+        order = order_by_policy(sketches, self.job.options, source.order)
+        return rank_by_order(self.work, sketches, [sql.col("earlier").desc(), *order])
 
     def _described(
         self, counts: record.RunCounts, documents: DataFrame, decided: SparkDecision
     ) -> dict[str, Any]:
+        new = documents.where(~sql.col("earlier"))
+        counts.undated = count_undated(new, self.job.options)
         made = record.describe_run(self.job, counts)
         buckets = collect_bucket_statistics(self.job, decided)
-        new = documents.where(~sql.col("earlier"))
         made["metrics"] |= buckets.metrics() | measure_empty_bins(self.job, new)
         made |= buckets.describe(lambda docs: _name_candidates(docs, documents, decided))
         made["spark"] = describe_spark(self.work.spark, decided)

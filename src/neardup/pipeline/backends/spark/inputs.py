@@ -86,7 +86,10 @@ class DataFrameInput:
     def where(self) -> dict[str, str]:
         """The columns of `read` that the table of sketches has too, and their types."""
         keep = self.columns.keep
-        ranked = {} if keep is None else {"keep": self._type(keep).simpleString()}
+        # Dates are converted in tasks, into the columns of `rank.KEEP_COLUMNS`.
+        ranked = (
+            {} if keep is None or self.columns.dates else {"keep": self._type(keep).simpleString()}
+        )
         return {"earlier": "boolean"} | ranked
 
     @property
@@ -96,8 +99,16 @@ class DataFrameInput:
 
     @property
     def parse(self) -> Parse:
-        within = self.columns.within and "within"
-        return ParseRows(Columns("text", "id", within=within, tokens=self.columns.tokens))
+        return ParseRows(
+            Columns(
+                "text",
+                "id",
+                keep="keep" if self.columns.dates else None,
+                dates=self.columns.dates,
+                within=self.columns.within and "within",
+                tokens=self.columns.tokens,
+            )
+        )
 
     def read(self, earlier: bool = False) -> DataFrame:
         """Return (earlier, id, text, within, keep), of these the columns that are used."""

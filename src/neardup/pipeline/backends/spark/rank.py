@@ -156,15 +156,25 @@ def _broadcast_rows(spark: SparkSession, rows: pa.RecordBatch) -> DataFrame:
     return sql.broadcast(spark.createDataFrame(pa.Table.from_batches([rows])))
 
 
-def order_by_policy(sketches: DataFrame, options: Options) -> list[Column]:
-    """Return the order of the keep policy, without the order of ties."""
-    policy, _ = options.keep_policy
-    if policy == "first":
-        return []
-    if policy == "longest":
-        return [sql.col("length").desc()]
+def order_by_policy(sketches: DataFrame, options: Options, ties: list[Column]) -> list[Column]:
+    """Return the order of the keep policy; `ties` is that of the input."""
+    policy = options.keep_policy
+    if policy.name == "first":
+        return ties
+    if policy.name == "last":
+        return [column.desc() for column in ties]
+    if policy.name == "longest":
+        return [sql.col("length").desc(), *ties]
     value = _order_by_keep(sketches) if "keep" in sketches.columns else choose_keep_value(sketches)
-    return [value.desc_nulls_last() if policy == "max" else value.asc_nulls_last()]
+    best_first = value.desc_nulls_last if policy.order == "descending" else value.asc_nulls_last
+    return [best_first(), *ties]
+
+
+def count_undated(sketches: DataFrame, options: Options) -> int:
+    """Return how many of the documents that are not rejected have no date to be ranked by."""
+    if not options.keep_policy.dates:
+        return 0
+    return sketches.where(sql.col("reason").isNull() & sql.col("keep_micros").isNull()).count()
 
 
 def _order_by_keep(sketches: DataFrame) -> Column:

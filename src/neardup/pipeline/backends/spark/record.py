@@ -29,6 +29,7 @@ from neardup.pipeline.backends.spark.arrow import (
 from neardup.pipeline.backends.spark.bitmap import Bitmap, collect_bitmap
 from neardup.pipeline.backends.spark.components import Roots
 from neardup.pipeline.backends.spark.decide import SparkDecision
+from neardup.pipeline.backends.spark.rank import count_undated
 from neardup.pipeline.backends.spark.sketch import SketchedFiles
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import LISTED_BUCKETS, SAMPLED_MEMBERS
@@ -196,9 +197,10 @@ def describe_file_run(
     counts = record.RunCounts(
         read.count - read.new, removed, decided.identical, decided.tally, summary.reasons, read.new
     )
+    new = read.sketches.where(sql.col("number") >= read.new)
+    counts.undated = count_undated(new, job.options)
     made = record.describe_run(job, counts)
     buckets = collect_bucket_statistics(job, decided)
-    new = read.sketches.where(sql.col("number") >= read.new)
     made["metrics"] |= buckets.metrics() | measure_empty_bins(job, new)
     made |= buckets.describe(lambda docs: _name_candidates(docs, decided, documents, read))
     skipped = [{"file": file, "reason": why} for file, why in read.skipped.items()]

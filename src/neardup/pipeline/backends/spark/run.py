@@ -135,8 +135,7 @@ class SparkFileRun:
     def _ranked(self, read: SketchedFiles) -> DataFrame:
         """Return the documents with their ranks."""
         require_document_limit(read.count)
-        policy = order_by_policy(read.sketches, self.job.options)
-        if not policy:
+        if self.job.options.keep_policy.name == "first":
             return read.sketches.withColumn("rank", sql.col("number"))
         preferred = sum(map(self.job.prefers, read.files))
         first = int(read.places.value.starts[read.others + preferred])
@@ -146,7 +145,8 @@ class SparkFileRun:
             .otherwise(2)
         )
         # The keep column of an earlier corpus is ignored.
-        return rank_by_order(self.work, read.sketches, [group, *policy, sql.col("number")])
+        order = order_by_policy(read.sketches, self.job.options, [sql.col("number")])
+        return rank_by_order(self.work, read.sketches, [group, *order])
 
     def _taking_part(self, documents: DataFrame) -> DataFrame:
         """Return the documents that are not rejected, and not removed by an earlier run."""
@@ -167,7 +167,7 @@ class SparkFileRun:
 
     def _nameless(self, read: SketchedFiles) -> bool:
         """Return whether documents have no id, and their ranks are their numbers."""
-        return not read.has_ids and self.job.options.keep_policy[0] == "first"
+        return not read.has_ids and self.job.options.keep_policy.name == "first"
 
     def _write_pairs(
         self, decided: SparkDecision, documents: DataFrame, read: SketchedFiles

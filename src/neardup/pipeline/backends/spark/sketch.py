@@ -222,7 +222,7 @@ def _sketch_once(
         for shard in [*earlier.shards, *cut_shards(earlier.inputs, job.reading)]
     ]
     shards = [*before, *cut_shards(job.ordered_inputs(), job.reading, set(skipped))]
-    together = job.options.keep_policy[0] == "first"
+    together = job.options.keep_policy.name == "first"
     source = FileSource(work.spark, shards, job.sketcher, together)
     if work.begin(_make_work_key(job, earlier, shards, memory)):
         progress.say("resuming: completed stages of the stopped run are reused")
