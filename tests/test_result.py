@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import neardup
-from neardup.errors import UsageError
+from neardup.corpus import frames
+from neardup.errors import OutputError, UsageError
 
 BASE = " ".join(f"word{i}" for i in range(50))
 TEXTS = [BASE, BASE + " more", "something else entirely different here", BASE.upper(), "", "hi"]
@@ -99,3 +105,129 @@ def test_a_large_result_can_be_pickled():
     words = [f"w{i}" for i in range(3_000)]
     result = neardup.dedup([" ".join(words[i:]) for i in range(1_800)])
     assert pickle.loads(pickle.dumps(result)).kept == result.kept
+
+
+def test_decisions_as_a_table():
+    result = neardup.dedup(TEXTS)
+    rows = result.to_arrow().to_pylist()
+    kept = {"decision": "kept", "witness": None, "similarity": None, "reason": None}
+    assert rows[0] == kept | {"id": 0, "cluster": 0}
+    assert rows[1] == {
+        "id": 1,
+        "decision": "removed",
+        "witness": 0,
+        "similarity": 46 / 47,
+        "cluster": 0,
+        "reason": None,
+    }
+    assert rows[4] == kept | {"id": 4, "decision": "rejected", "cluster": None, "reason": "empty"}
+    assert result.to_polars().rows(named=True) == rows
+    in_pandas = result.to_pandas()
+    assert in_pandas["decision"].tolist() == [row["decision"] for row in rows]
+    assert in_pandas.groupby("cluster").size().to_dict() == {0: 3, 2: 1, 5: 1}
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        (["x", "y", "z"], "string"),
+        ([10, 20, 30], "int64"),
+        ([1, "y", None], "large_string"),
+        ([2**80, 1, 2], "large_string"),
+    ],
+)
+def test_ids_of_the_table_have_their_type_if_it_is_one(ids, kind):
+    rows = [{"id": id, "text": BASE} for id in ids]
+    table = neardup.dedup(rows).to_arrow()
+    assert str(table.schema.field("id").type) == kind
+    wanted = [2 if id is None else id for id in ids]
+    if kind == "large_string":
+        wanted = list(map(str, wanted))
+    assert table["id"].to_pylist() == wanted
+    assert table["witness"].to_pylist() == [None, wanted[0], wanted[0]]
+
+
+def test_table_of_nothing():
+    table = neardup.dedup([]).to_arrow()
+    assert len(table) == 0 and "decision" in table.column_names
+
+
+def test_saved_result_is_a_run(tmp_path: Path):
+    texts = pd.DataFrame({"body": [*TEXTS, "<b>bold</b>"]})
+    result = neardup.dedup(texts, text="body", threshold=0.7)
+    result.save(tmp_path / "run", texts)
+    record = json.loads((tmp_path / "run/run.json").read_bytes())
+    assert record["counts"]["removed"] == 2 and record["reasons"] == {"empty": 1}
+    assert record["parameters"]["text"] == "body" and record["parameters"]["threshold"] == 0.7
+    removed = pq.read_table(tmp_path / "run/removed.parquet")
+    assert removed["id"].to_pylist() == ["1", "3"]
+    assert removed["witness"].to_pylist() == ["0", "0"]
+    assert pq.read_table(tmp_path / "run/clusters.parquet")["size"].to_pylist() == [3]
+    page = (tmp_path / "run/report.html").read_text("utf-8")
+    assert "word49" in page, "the texts of the clusters are shown"
+    with pytest.raises(OutputError, match="finished run"):
+        result.save(tmp_path / "run")
+    result.save(tmp_path / "run", force=True)
+    page = (tmp_path / "run/report.html").read_text("utf-8")
+    assert "word49" not in page and "Texts are not shown" in page
+
+
+def test_saved_result_can_be_evaluated(tmp_path: Path):
+    result = neardup.dedup(
+        [{"id": name, "text": text} for name, text in zip("abcdef", TEXTS, strict=True)]
+    )
+    result.save(tmp_path / "run")
+    golden = [("a", "b", True), ("a", "c", False), ("a", "d", True)]
+    judged = neardup.evaluate(golden, run=tmp_path / "run")
+    assert (judged.labels.recall.value, judged.labels.precision.value) == (1.0, 1.0)
+
+
+def test_saved_result_of_full_buckets_and_ignored_lines(tmp_path: Path):
+    texts = [f"the menu\n{BASE} {' '.join(f'end{n}x{i}' for i in range(9))}" for n in range(40)]
+    result = neardup.dedup(texts, limit=2, threshold=0.95, bands=64, rows=2, strip="lines:50%")
+    result.save(tmp_path / "run", texts)
+    record = json.loads((tmp_path / "run/run.json").read_bytes())
+    assert record["full_buckets"]["count"] > 0 and record["ignored_lines"]["count"] == 1
+    assert "the menu" not in record["spec"].values()
+
+
+def test_report_of_a_result(tmp_path: Path):
+    neardup.dedup(TEXTS).report(tmp_path / "page.html", TEXTS)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "page: neardup report" in page and "word49" in page
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(OutputError, match="can't be written"):
+        neardup.dedup(TEXTS).report(tmp_path / "no-folder" / "page.html")
+
+
+def test_data_of_another_length_is_refused_before_anything_is_written(tmp_path: Path):
+    with pytest.raises(UsageError, match="6 documents"):
+        neardup.dedup(TEXTS).save(tmp_path / "run", TEXTS[:3])
+    assert not (tmp_path / "run").exists()
+
+
+def test_html_view_shows_clusters_and_is_bounded():
+    rows = [{"id": f"{n:04}" * 100, "text": f"{BASE} {n // 50}"} for n in range(2000)]
+    result = neardup.dedup(rows, shingle="word:1", threshold=0.999)
+    view = result._repr_html_()
+    assert view.count("<tr>") == 11 and "and 44 more" in view
+    assert len(view) < 10_000
+    assert "<table>" not in neardup.dedup(["a", "b"])._repr_html_()
+
+
+def test_summary_has_the_reasons_for_rejection():
+    result = neardup.dedup(["a text", None, "", "", None, None])
+    assert result.summary().splitlines()[-1] == "rejected            3 text is null   2 empty"
+
+
+def test_missing_library_is_named_with_the_cure(monkeypatch):
+    monkeypatch.setattr(frames, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="polars is not installed: pip install polars"):
+        neardup.dedup(["a"]).to_polars()
+    with pytest.raises(UsageError, match="pandas is not installed: pip install pandas"):
+        neardup.dedup(["a"]).to_pandas()
+
+
+def test_decisions_as_arrays():
+    decisions = neardup.dedup(TEXTS).decisions
+    assert np.flatnonzero(decisions.witness == 0).tolist() == [1, 3]

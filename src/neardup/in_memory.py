@@ -359,7 +359,14 @@ def dedup(
         ids.append(documents.ids)
     decisions = corpus.decide()
     return Result(
-        chosen, decisions, corpus.rejected, ids, corpus.pairs, ignored, corpus.undistinguished()
+        chosen,
+        decisions,
+        corpus.rejected,
+        ids,
+        corpus.pairs,
+        ignored,
+        columns,
+        corpus.undistinguished(),
     )
 
 

@@ -18,8 +18,13 @@ from neardup.errors import UsageError
 from neardup.options import Distinguish, Options, Strip
 
 if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
+    from neardup.corpus.documents import Columns
     from neardup.text.lines import IgnoredLines
 
 SHOWN_REASONS = 3
@@ -136,6 +141,7 @@ class Result:
         ids: The ids of the documents, batch after batch; null where a document has none.
         pairs: Finds all verified pairs, when they are first asked for.
         ignored: The lines that were not compared.
+        columns: The columns that were read.
         undistinguished: The decisions if nothing distinguished documents; None if nothing does.
 
     >>> import neardup
@@ -154,14 +160,16 @@ class Result:
         ids: list[pa.Array | list[Any]],
         pairs: Callable[[], Pairs],
         ignored: IgnoredLines,
+        columns: Columns,
         undistinguished: Decisions | None = None,
     ) -> None:
         self.options = options
+        self.ignored = ignored
+        self.columns = columns
         self._decisions = decisions
         self._rejected = rejected
         self._id_batches = ids
         self._find_pairs = pairs
-        self._ignored = ignored
         self._undistinguished = undistinguished
 
     def __len__(self) -> int:
@@ -176,6 +184,11 @@ class Result:
             for value in (batch if isinstance(batch, list) else batch.to_pylist())
         ]
         return [row if value is None else value for row, value in enumerate(values)]
+
+    @property
+    def decisions(self) -> Decisions:
+        """The witness and the similarity of every document as NumPy arrays, in input order."""
+        return self._decisions
 
     @property
     def kept_rows(self) -> NDArray[np.int64]:
@@ -244,7 +257,7 @@ class Result:
     @cached_property
     def ignored_lines(self) -> list[IgnoredLine]:
         """The lines that were not compared, most frequent first."""
-        return [IgnoredLine(*line) for line in self._ignored.most_frequent()]
+        return [IgnoredLine(*line) for line in self.ignored.most_frequent()]
 
     def filter(self, data: Any) -> Any:
         """Return the kept rows of the data that was deduplicated, as the type that it has.
@@ -259,12 +272,20 @@ class Result:
         """
         from neardup.corpus.frames import take_rows
 
+        self.require_rows(data)
+        return take_rows(data, self.kept_rows)
+
+    def require_rows(self, data: Any) -> None:
+        """Raise `UsageError` if data has another number of rows than the result has documents.
+
+        Args:
+            data: The data that was given to `dedup`.
+        """
         if hasattr(data, "__len__") and len(data) != len(self):
             raise UsageError(
                 f"the result is about {len(self)} documents, this data has {len(data)} rows: "
                 "pass the data that was given to dedup"
             )
-        return take_rows(data, self.kept_rows)
 
     def why(self, id: Any = None, *, row: int | None = None) -> Verdict:
         """Explain the decision about a document.
@@ -306,7 +327,7 @@ class Result:
         if options.distinguish:
             lines.append(format_vetoed(len(self.vetoed), options.distinguish))
         if str(options.strip):
-            lines.append(format_strip(options.strip, len(self._ignored)))
+            lines.append(format_strip(options.strip, len(self.ignored)))
         if self._decisions.undated:
             lines.append(format_undated(self._decisions.undated, options))
         if self.clusters:
@@ -320,6 +341,59 @@ class Result:
         reasons = Counter(self._rejected.values())
         lines += format_rejected(dict(reasons.most_common()), len(self._rejected))
         return "\n".join(lines)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all decisions as an Arrow table, one row for each document, in input order.
+
+        Its columns are `id`, `decision` (`kept`, `removed` or `rejected`), `witness` and
+        `similarity` of removed documents, `cluster` (the row of the kept document) and `reason` of
+        rejected ones. Ids have the type of their column; ids of several types become strings.
+
+        >>> import neardup
+        >>> table = neardup.dedup(["the same", "The same!", ""]).to_arrow()
+        >>> table["decision"].to_pylist(), table["witness"].to_pylist()
+        (['kept', 'removed', 'rejected'], [None, 0, None])
+        """
+        from neardup.result_table import decisions_table
+
+        return decisions_table(self.ids, self._decisions, self._rejected)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all decisions as a pandas DataFrame, with the columns of `to_arrow`."""
+        from neardup.corpus.frames import to_pandas
+
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all decisions as a Polars DataFrame, with the columns of `to_arrow`."""
+        from neardup.corpus.frames import to_polars
+
+        return to_polars(self.to_arrow())
+
+    def save(
+        self, folder: str | os.PathLike[str], data: Any = None, *, force: bool = False
+    ) -> None:
+        """Write the tables, run.json and report.html of a run over files, without the kept rows.
+
+        Args:
+            folder: The folder to write.
+            data: The data that was given to `dedup`, to show texts in the report.
+            force: Replace a finished run in the folder; other files there are kept.
+        """
+        from neardup.result_folder import save_result
+
+        save_result(self, folder, data, force)
+
+    def report(self, path: str | os.PathLike[str], data: Any = None) -> None:
+        """Write the report as one HTML page, which needs no network.
+
+        Args:
+            path: The file to write.
+            data: The data that was given to `dedup`, to show texts side by side.
+        """
+        from neardup.result_folder import write_result_report
+
+        write_result_report(self, path, data)
 
     def _row_of(self, id: Any) -> int:
         rows = self._rows.get(_key(id), [])

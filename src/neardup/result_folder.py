@@ -1,0 +1,176 @@
+"""Write the `Result` of `neardup.dedup` as a run over files is written, or as a report alone."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import make_strings
+from neardup.corpus.frames import read_data, take_rows
+from neardup.formats import tables
+from neardup.formats.tables import TableWriter, write_json, write_text
+from neardup.pipeline.job import Job
+from neardup.pipeline.output import RUN_FILE, output_folder
+from neardup.pipeline.record import LISTED_BUCKETS, RunCounts, describe_ignored_lines, describe_run
+from neardup.pipeline.stages.decide import RoundTally
+from neardup.pipeline.stages.tables import (
+    SAMPLED_CLUSTERS,
+    SAMPLED_COPIES,
+    cut_text,
+    write_samples,
+)
+from neardup.report.run_page import run_page, write_report
+from neardup.result import Result
+
+DATA = "data"
+"""What stands for the file of a document that was in memory."""
+
+Integers = NDArray[np.int64]
+
+
+def save_result(result: Result, folder: str | os.PathLike[str], data: Any, force: bool) -> None:
+    """Write the tables, run.json and report.html of a result to a folder, all or nothing.
+
+    Args:
+        result: The result.
+        folder: The folder to write, which is made if it does not exist.
+        data: The data that was given to `dedup`, for the texts in the report; None for none.
+        force: Replace a finished run in the folder.
+    """
+    out = Path(os.fspath(folder))
+    _require_same(result, data)
+    with output_folder(out, force) as work:
+        _write_run(result, work, data)
+        write_report(work, out.resolve().name)
+
+
+def write_result_report(result: Result, path: str | os.PathLike[str], data: Any) -> None:
+    """Write the report of a result as one HTML file; see `save_result`."""
+    file = Path(os.fspath(path))
+    _require_same(result, data)
+    with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
+        _write_run(result, Path(folder), data)
+        write_text(file, run_page(Path(folder), file.stem))
+
+
+def _require_same(result: Result, data: Any) -> None:
+    """Refuse data of another length than the result's."""
+    if data is not None:
+        result.require_rows(data)
+
+
+def _write_run(result: Result, folder: Path, data: Any) -> None:
+    documents = _ResultLookup(result, data)
+    decisions = result.decisions
+    removed = decisions.removed
+    witnesses = decisions.witness[removed]
+    file, row = documents.place(removed)
+    witness_file, witness_row = documents.place(witnesses)
+    with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
+        table.add(
+            {
+                "id": documents.names(removed),
+                "file": file,
+                "row": row,
+                "witness": documents.names(witnesses),
+                "witness_file": witness_file,
+                "witness_row": witness_row,
+                "similarity": decisions.similarity[removed],
+                "exact": decisions.exact[removed],
+                "cluster": witnesses,
+            }
+        )
+    leaders, copies = np.unique(witnesses, return_counts=True)
+    file, row = documents.place(leaders)
+    with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
+        sizes = copies.astype(np.int64) + 1
+        names = documents.names(leaders)
+        table.add({"cluster": leaders, "id": names, "file": file, "row": row, "size": sizes})
+    rejected = np.array([one.row for one in result.rejected], np.int64)
+    reasons = [one.reason for one in result.rejected]
+    file, row = documents.place(rejected)
+    with TableWriter(folder / "rejected.parquet", tables.REJECTED) as table:
+        names = documents.names(rejected)
+        table.add({"id": names, "file": file, "row": row, "reason": make_strings(reasons)})
+    if data is not None:
+        _write_samples(folder, documents, leaders, copies)
+    write_json(folder / RUN_FILE, _describe(result, Counter(reasons)))
+
+
+def _write_samples(
+    folder: Path, documents: _ResultLookup, leaders: Integers, copies: Integers
+) -> None:
+    """Write the texts of the largest clusters, the least similar copies of each."""
+    decisions = documents.result.decisions
+    largest = np.lexsort((leaders, -copies))[:SAMPLED_CLUSTERS]
+    chosen = {}
+    for kept in leaders[largest].tolist():
+        members = np.flatnonzero(decisions.witness == kept)
+        pairs = zip(decisions.similarity[members].tolist(), members.tolist(), strict=True)
+        chosen[kept] = sorted(pairs)[:SAMPLED_COPIES]
+    sizes = list(zip(leaders[largest].tolist(), copies[largest].tolist(), strict=True))
+    write_samples(folder, documents, sizes, chosen)
+
+
+def _describe(result: Result, reasons: Counter[str]) -> dict[str, Any]:
+    """Return the content of run.json: what a run in memory knows of it."""
+    decisions, counts = result.decisions, result.counts
+    job = Job([], Path(), result.options, result.columns, workers=1, kept=False)
+    described = describe_run(
+        job,
+        RunCounts(
+            counts["documents"],
+            counts["removed"],
+            counts["identical"],
+            RoundTally(verified=decisions.compared),
+            reasons,
+        ),
+    )
+    # Rounds are those of the engine for files; how many comparisons failed is not counted here.
+    described["metrics"] = {
+        "candidate_pairs_per_doc": described["metrics"]["candidate_pairs_per_doc"]
+    }
+    full = [
+        {
+            "band": bucket.band,
+            "key": f"{bucket.key:016x}",
+            "size": bucket.size,
+            "not_compared": bucket.beyond,
+            "sample": [str(result.ids[bucket.sample])],
+        }
+        for bucket in decisions.full_buckets[:LISTED_BUCKETS]
+    ]
+    described["full_buckets"] = {"count": len(decisions.full_buckets), "listed": full}
+    described |= {"pairs": None, "skipped_files": [], "inputs": []}
+    return described | describe_ignored_lines(result.ignored)
+
+
+class _ResultLookup:
+    """Looks up the names, places and texts of documents in memory."""
+
+    def __init__(self, result: Result, data: Any) -> None:
+        self.result, self._data = result, data
+
+    def names(self, documents: Integers) -> pa.Array:
+        ids = self.result.ids
+        return make_strings([str(ids[row]) for row in documents.tolist()])
+
+    def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
+        return make_strings([DATA] * len(documents)), tables.to_arrow(documents)
+
+    def texts(self, documents: Integers) -> pa.Array:
+        positions, place = np.unique(documents, return_inverse=True)
+        rows = take_rows(self._data, positions)
+        texts = [
+            cut_text(text.as_py())
+            for batch in read_data(rows, self.result.columns)
+            for text in batch.texts
+        ]
+        return make_strings([texts[n] for n in place.tolist()])
