@@ -83,6 +83,13 @@ def test_result_tells_counts_tables_and_summary(corpus: Path, tmp_path: Path) ->
     assert duckdb.sql("select count(*) from removed").fetchall() == [(2,)], removed
     with pytest.raises(UsageError, match="pairs=True"):
         _ = result.pairs
+    with pytest.raises(UsageError, match="distinguish="):
+        _ = result.vetoed
+
+
+def test_vetoed_documents_are_a_table(corpus: Path) -> None:
+    result = neardup.dedup_files(corpus, text="body", distinguish="lang")
+    assert result.vetoed.to_arrow()["id"].to_pylist() == ["c"]
 
 
 def test_temporary_folder_belongs_to_the_result(corpus: Path) -> None:

@@ -182,6 +182,15 @@ def test_saved_result_can_be_evaluated(tmp_path: Path):
     assert (judged.labels.recall.value, judged.labels.precision.value) == (1.0, 1.0)
 
 
+def test_saved_result_lists_what_was_vetoed(tmp_path: Path):
+    texts = [f"{BASE} {number}" for number in (7, 42)]
+    neardup.dedup(texts, distinguish="numbers").save(tmp_path / "run", texts)
+    vetoed = pq.read_table(tmp_path / "run/vetoed.parquet").to_pylist()
+    assert [(row["id"], row["witness"]) for row in vetoed] == [("1", "0")]
+    assert json.loads((tmp_path / "run/run.json").read_bytes())["counts"]["vetoed"] == 1
+    assert "1 document is kept" in (tmp_path / "run/report.html").read_text("utf-8")
+
+
 def test_saved_result_of_full_buckets_and_ignored_lines(tmp_path: Path):
     texts = [f"the menu\n{BASE} {' '.join(f'end{n}x{i}' for i in range(9))}" for n in range(40)]
     result = neardup.dedup(texts, limit=2, threshold=0.95, bands=64, rows=2, strip="lines:50%")

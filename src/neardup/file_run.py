@@ -237,6 +237,13 @@ class RunResult:
         return self._table("rejected")
 
     @property
+    def vetoed(self) -> TableFile:
+        """The documents that are kept only because of `distinguish`: vetoed.parquet."""
+        if not self.options.distinguish:
+            raise UsageError("this run distinguishes no documents: pass distinguish=")
+        return self._table("vetoed")
+
+    @property
     def pairs(self) -> TableFile:
         """All similar pairs, if they were asked for with `pairs=True`: pairs.parquet."""
         if not self.record["parameters"]["pairs"]:

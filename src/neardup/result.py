@@ -191,6 +191,11 @@ class Result:
         return self._decisions
 
     @property
+    def undistinguished(self) -> Decisions | None:
+        """The decisions if nothing distinguished documents; None without `distinguish`."""
+        return self._undistinguished
+
+    @property
     def kept_rows(self) -> NDArray[np.int64]:
         """The positions of the kept documents, ascending."""
         return np.flatnonzero(self._decisions.kept)

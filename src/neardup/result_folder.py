@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.cluster import Decisions
 from neardup.corpus.documents import make_strings
 from neardup.corpus.frames import read_data, take_rows
 from neardup.formats import tables
@@ -68,26 +69,16 @@ def _require_same(result: Result, data: Any) -> None:
 
 def _write_run(result: Result, folder: Path, data: Any) -> None:
     documents = _ResultLookup(result, data)
-    decisions = result.decisions
-    removed = decisions.removed
-    witnesses = decisions.witness[removed]
-    file, row = documents.place(removed)
-    witness_file, witness_row = documents.place(witnesses)
+    removed, others = result.decisions.removed, result.undistinguished
     with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
-        table.add(
-            {
-                "id": documents.names(removed),
-                "file": file,
-                "row": row,
-                "witness": documents.names(witnesses),
-                "witness_file": witness_file,
-                "witness_row": witness_row,
-                "similarity": decisions.similarity[removed],
-                "exact": decisions.exact[removed],
-                "cluster": witnesses,
-            }
-        )
-    leaders, copies = np.unique(witnesses, return_counts=True)
+        table.add(_removed_columns(documents, result.decisions, removed))
+    vetoed = None
+    if others is not None:
+        rows = np.flatnonzero(result.decisions.kept & (others.witness >= 0))
+        vetoed = len(rows)
+        with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
+            table.add(_removed_columns(documents, others, rows))
+    leaders, copies = np.unique(result.decisions.witness[removed], return_counts=True)
     file, row = documents.place(leaders)
     with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
         sizes = copies.astype(np.int64) + 1
@@ -101,7 +92,27 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
         table.add({"id": names, "file": file, "row": row, "reason": make_strings(reasons)})
     if data is not None:
         _write_samples(folder, documents, leaders, copies)
-    write_json(folder / RUN_FILE, _describe(result, Counter(reasons)))
+    write_json(folder / RUN_FILE, _describe(result, Counter(reasons), vetoed))
+
+
+def _removed_columns(
+    documents: _ResultLookup, decisions: Decisions, rows: Integers
+) -> dict[str, Any]:
+    """Return the columns of removed.parquet for these removed documents."""
+    witnesses = decisions.witness[rows]
+    file, row = documents.place(rows)
+    witness_file, witness_row = documents.place(witnesses)
+    return {
+        "id": documents.names(rows),
+        "file": file,
+        "row": row,
+        "witness": documents.names(witnesses),
+        "witness_file": witness_file,
+        "witness_row": witness_row,
+        "similarity": decisions.similarity[rows],
+        "exact": decisions.exact[rows],
+        "cluster": witnesses,
+    }
 
 
 def _write_samples(
@@ -116,10 +127,10 @@ def _write_samples(
         pairs = zip(decisions.similarity[members].tolist(), members.tolist(), strict=True)
         chosen[kept] = sorted(pairs)[:SAMPLED_COPIES]
     sizes = list(zip(leaders[largest].tolist(), copies[largest].tolist(), strict=True))
-    write_samples(folder, documents, sizes, chosen)
+    write_samples(folder / "samples.parquet", documents, sizes, chosen)
 
 
-def _describe(result: Result, reasons: Counter[str]) -> dict[str, Any]:
+def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict[str, Any]:
     """Return the content of run.json: what a run in memory knows of it."""
     decisions, counts = result.decisions, result.counts
     job = Job([], Path(), result.options, result.columns, workers=1, kept=False)
@@ -131,6 +142,7 @@ def _describe(result: Result, reasons: Counter[str]) -> dict[str, Any]:
             counts["identical"],
             RoundTally(verified=decisions.compared),
             reasons,
+            vetoed=vetoed,
         ),
     )
     # Rounds are those of the engine for files; how many comparisons failed is not counted here.
