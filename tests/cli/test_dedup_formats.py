@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -202,3 +204,33 @@ def test_file_names_that_are_not_utf8_are_kept(tmp_path: Path) -> None:
     assert record["inputs"][0]["file"].endswith("bad\\xff.jsonl")
     assert table(out, "removed")[0]["id"].endswith("bad\\xff.jsonl:1")
     assert len(read_rows(out / "kept" / source.name)) == 1
+
+
+def test_a_crawl_and_an_archive_of_texts_are_deduplicated_and_everything_is_counted(
+    tmp_path: Path,
+) -> None:
+    texts = [" ".join(f"word{n}" for n in range(start, start + 60)) for start in (0, 100, 0)]
+
+    def record(kind: str, body: str) -> bytes:
+        head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Date: 2024-05-17T10:11:12Z\r\n"
+        head += f"WARC-Record-ID: <urn:{len(body)}>\r\nContent-Type: text/plain\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n{body}\r\n\r\n".encode()
+
+    crawl = [record("warcinfo", "x"), *(record("conversion", text) for text in texts)]
+    members = [gzip.compress(one) for one in crawl]
+    (tmp_path / "crawl.warc.wet.gz").write_bytes(b"".join(members))
+    with tarfile.open(tmp_path / "texts.tgz", "w:gz") as archive:
+        for name, text in zip(("a.txt", ".hidden", "b.txt"), texts, strict=True):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    sources = tmp_path / "crawl.warc.wet.gz", tmp_path / "texts.tgz"
+    made = dedup(*sources, "-o", tmp_path / "out")
+    assert (made["counts"]["documents"], made["counts"]["kept"]) == (5, 2)
+    assert made["not_documents"] == {"warcinfo record": 1, "hidden file": 1}
+    assert (tmp_path / "out/kept/crawl.warc.wet.gz").read_bytes() == b"".join(members[:3])
+    with tarfile.open(tmp_path / "out/kept/texts.tgz") as kept:
+        assert kept.getnames() == []
+    removed = [row["id"] for row in table(tmp_path / "out", "removed")]
+    assert removed == [f"urn:{len(texts[2])}", "a.txt", "b.txt"]
+    assert "Parts of files that are no documents" in (tmp_path / "out/report.html").read_text()

@@ -121,7 +121,7 @@ Inputs = Annotated[
     argument(
         "INPUT",
         "Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
-        "or a folder of text files, one document a file.",
+        "WARC/WET, tar and zip of texts, or a folder of text files, one document a file.",
     ),
 ]
 Out = Annotated[
@@ -145,8 +145,8 @@ Format = Annotated[
     str,
     option(
         "NAME",
-        "The format of all inputs: jsonl, parquet, csv, tsv, arrow or text (every file is one "
-        "document); auto goes by the file names.",
+        "The format of all inputs: jsonl, parquet, csv, tsv, arrow, warc, tar, zip or text (every "
+        "file is one document); auto goes by the file names.",
         panel=INPUT,
     ),
     RARE,

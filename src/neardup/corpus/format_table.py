@@ -111,6 +111,11 @@ _ROWS: Final = (
         variant_of="arrow",
     ),
     FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True),
+    FileFormat("warc", (".warc", ".wet", ".wat"), begins_with(b"WARC/1.", b"WARC/0.")),
+    FileFormat("tar", (".tar",), begins_with(b"ustar", at=257), has_columns=False),
+    FileFormat(
+        "zip", (".zip",), begins_with(b"PK\3\4", b"PK\5\6"), is_packed=True, has_columns=False
+    ),
     FileFormat(
         "text",
         (".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".xml", ".tex"),
@@ -130,8 +135,18 @@ _COMPRESSIONS: Final = (
 COMPRESSIONS: Final = {row.name: row for row in _COMPRESSIONS}
 """Name -> row."""
 COMPRESSION_OF_ENDING: Final = {ending: row.name for row in _COMPRESSIONS for ending in row.endings}
-UNREAD_ENDINGS: Final = frozenset({".bz2", ".xz", ".lz4", ".br", ".zip", ".7z", ".tar"})
+UNREAD_ENDINGS: Final = frozenset({".bz2", ".xz", ".lz4", ".br", ".7z"})
 """Endings of compressions and archives that are not read: such a file is refused."""
+
+
+SHORT_ENDINGS: Final = {
+    ".tgz": ".tar.gz",
+    ".tbz2": ".tar.bz2",
+    ".tbz": ".tar.bz2",
+    ".txz": ".tar.xz",
+    ".tzst": ".tar.zst",
+}
+"""One ending for a format and its compression -> both."""
 
 
 def formats_of_ending(ending: str) -> tuple[FileFormat, ...]:

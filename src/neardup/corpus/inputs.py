@@ -20,6 +20,7 @@ from neardup.corpus.format_table import (
     COMPRESSION_OF_ENDING,
     FORMATS,
     HEAD,
+    SHORT_ENDINGS,
     UNREAD_ENDINGS,
     FileFormat,
     formats_of_choice,
@@ -173,6 +174,7 @@ def _file(path: str, kept_name: str, format: str) -> InputFile:
 def _by_name(path: str) -> tuple[tuple[FileFormat, ...], str | None]:
     """Return the formats and the compression that a name implies."""
     stem, last = os.path.splitext(os.path.basename(path).lower())
+    stem, last = os.path.splitext(stem + SHORT_ENDINGS.get(last, last))
     inner = formats_of_ending(os.path.splitext(stem)[1])
     if last in UNREAD_ENDINGS and _is_data(inner):
         raise InputError(f"{_printable(path)}: {last} is not read: unpack it, or use .gz or .zst")

@@ -7,6 +7,7 @@ documents of all chunks, in order, are the rows of the file, numbered from 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -15,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus import columnar, delimited
+from neardup.corpus import columnar, delimited, tar_members, warc, zip_members
+from neardup.corpus.archives import Member, group_members
 from neardup.corpus.columns import (
     Source,
     blank_rows,
@@ -43,6 +45,7 @@ from neardup.errors import UsageError
 # JSONL ran at 520 MB/s instead of 760.
 CHUNK = 1 << 20
 _MAX_FILES = 512
+_WITH_UNREAD = {"warc", "tar", "zip"}
 # Arrow's threads may still hold Python's memory when a process ends, which aborts it.
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
@@ -57,6 +60,7 @@ class Chunk:
         data: JSONL lines, or an Arrow stream of the required columns (CSV, Parquet, Arrow).
         span: Instead of data, (start, length) of the lines of an uncompressed JSONL file.
         rejected: Rows that were rejected when the file was cut, with the reason of each.
+        unread: How many records or members before or between its rows are no rows, by reason.
         stored: The number of bytes on disk that were read for it.
     """
 
@@ -65,6 +69,7 @@ class Chunk:
     data: bytes = b""
     span: tuple[int, int] | None = None
     rejected: dict[int, str] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
     stored: int = 0
 
 
@@ -177,6 +182,36 @@ def _cut_tables(cut: Cut) -> Iterator[Chunk]:
 
     for table in columnar.read_batches(cut.file, cut.size, choose, cut.meter, cut.part):
         yield Chunk((cut.file,), False, _packed(table))
+
+
+def _cut_web(cut: Cut) -> Iterator[Chunk]:
+    names = resolve_columns(cut.columns, warc.COLUMNS, Source(cut.file.name)).asked().values()
+    for group in warc.read_records(cut.file, cut.size, cut.meter):
+        data = _packed(group.table(list(names)))
+        yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
+
+
+def _cut_tar(cut: Cut) -> Iterator[Chunk]:
+    return _cut_members(cut, tar_members.read_members(cut.file, cut.meter))
+
+
+def _cut_zip(cut: Cut) -> Iterator[Chunk]:
+    return _cut_members(cut, zip_members.read_members(cut.file, cut.meter))
+
+
+def _cut_members(cut: Cut, members: Iterable[Member]) -> Iterator[Chunk]:
+    for group in group_members(members, cut.size, cut.file.name):
+        data = _packed(group.table())
+        yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
+
+
+def count_unread(file: InputFile, columns: Columns) -> Counter[str]:
+    """Return how many records or members of a file are no documents, by reason."""
+    counted: Counter[str] = Counter()
+    if file.format in _WITH_UNREAD:
+        for chunk in read_chunks(file, columns):
+            counted.update(chunk.unread)
+    return counted
 
 
 def _packed(table: pa.RecordBatch) -> bytes:
@@ -308,6 +343,9 @@ READERS: Final[dict[str, Reader]] = {
     "parquet": _TABLES,
     "arrow": _TABLES,
     "arrow-stream": _TABLES,
+    "warc": Reader(_cut_web, _unpacked),
+    "tar": Reader(_cut_tar, _unpacked),
+    "zip": Reader(_cut_zip, _unpacked),
     "text": Reader(_cut_text, _parse_texts, _pick_texts),
 }
 """Format -> how it is read."""

@@ -244,11 +244,17 @@ def edit_record(record: str, place: int, delimiter: str, text: str) -> str:
     return record[:begin] + text + record[end:]
 
 
-def edit_text(data: bytes, edit: Edit) -> bytes:
-    """Return the content of a text file, which is one row, with the new text."""
+def edit_text(data: bytes, edit: Edit, row: int = 0) -> bytes:
+    """Return the content of a text file, or a member of an archive, with the new text.
+
+    Args:
+        data: The content, which is one row.
+        edit: The new texts.
+        row: The number of the row.
+    """
     mark = BOM if data.startswith(BOM) else b""
     (fresh,) = edit.rewrite(
-        np.zeros(1, np.int64), make_strings([data.removeprefix(BOM)])
+        np.array([row], np.int64), make_strings([data.removeprefix(BOM)])
     ).to_pylist()
     return mark + str(fresh).encode()
 

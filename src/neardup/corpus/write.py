@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from neardup.corpus import columnar, delimited
+from neardup.corpus import columnar, delimited, tar_members, warc_copy, zip_members
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import LineBounds, find_line_bounds
@@ -259,6 +259,24 @@ def kept_records(rows: Rows) -> Iterator[bytes]:
     yield "".join(batch).encode("latin-1")
 
 
+def _write_web(rows: Rows, beside: Path) -> None:
+    if rows.file.compression == "gzip":
+        with open_sink(None, beside) as sink:
+            members = warc_copy.copy_members(rows, _stored(rows.file))
+            for part in _name_errors(rows.file, members):
+                sink.write(part)
+    else:
+        with open_sink(rows.file.compression, beside) as sink:
+            for part in _name_errors(rows.file, warc_copy.copy_records(rows)):
+                sink.write(part)
+
+
+def _write_tar(rows: Rows, beside: Path) -> None:
+    with open_sink(rows.file.compression, beside) as sink:
+        for part in _name_errors(rows.file, tar_members.copy_members(rows)):
+            sink.write(part)
+
+
 def _write_text(rows: Rows, beside: Path) -> None:
     rows.take(1)
     if rows.edit is not None and rows.edit.changed[0]:
@@ -286,5 +304,8 @@ WRITERS: Final[dict[str, Callable[[Rows, Path], None]]] = {
     "parquet": write_parquet,
     "arrow": write_arrow,
     "arrow-stream": write_arrow,
+    "warc": _write_web,
+    "tar": _write_tar,
+    "zip": zip_members.write_zip,
 }
 """Format -> what writes the kept rows."""

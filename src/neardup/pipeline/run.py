@@ -122,6 +122,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
         )
         described |= sizes.describe(catalogue, ranked.ranking)
         described |= {"pairs": pairs, "skipped_files": read.skipped}
+        described["not_documents"] = dict(rows.unread().most_common())
         described |= record.describe_ignored_lines(job.ignored)
         described["inputs"] = hasher.inputs(catalogue)
     finished = finish_run(

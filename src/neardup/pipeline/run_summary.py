@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,22 @@ def format_summary(finished: FinishedRun, options: Options, out: Path | str) -> 
     return "\n".join([*lines, *last_lines(record, out)]) + "\n"
 
 
+SHOWN_KINDS = 3
+
+
+def _not_documents_line(kinds: dict[str, int]) -> Iterator[str]:
+    """Yield a line with the parts of files that are no documents, if there are any."""
+    shown = dict(islice(kinds.items(), SHOWN_KINDS))
+    listed = [f"{kind}: {count:,}" for kind, count in shown.items()]
+    if more := sum(kinds.values()) - sum(shown.values()):
+        listed.append(f"others: {more:,}")
+    if listed:
+        yield "no documents        " + "   ".join(listed)
+
+
 def last_lines(record: dict[str, Any], out: Path | str) -> Iterator[str]:
     """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
+    yield from _not_documents_line(record.get("not_documents", {}))
     if record["skipped_files"]:
         skipped = len(record["skipped_files"])
         files = "file" if skipped == 1 else "files"

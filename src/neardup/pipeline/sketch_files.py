@@ -9,6 +9,7 @@ keys are written instead, for the bands of the run that made them; the full slot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from neardup.sketcher import SketchedDocuments
 from neardup.spec import Spec
 
 SLOTS, KEYS, PACKED = "slots", "keys", "packed"
-TABLES, OPEN, EMPTY = "tables", "open", "empty_slots"
+TABLES, OPEN, EMPTY, UNREAD = "tables", "open", "empty_slots", "unread"
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ class SketchedChunk:
     files        the file of the chunk; or one for each row, if each is a document
     stated       what a block of such documents states besides
     empty_slots  how many slots of all documents were empty before they were filled
+    unread       how many records or members of the file are no documents, by reason
     """
 
     columns: dict[str, Array]
@@ -159,6 +161,7 @@ class SketchedChunk:
     files: tuple[InputFile, ...]
     stated: dict[str, Any] = field(default_factory=dict)
     empty_slots: int = 0
+    unread: dict[str, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -204,10 +207,12 @@ class SketchWriter:
         )
         self._held: list[SketchedChunk] = []
         self._rows = dict.fromkeys((file.path for file in shard.files), 0)
+        self._unread: Counter[str] = Counter()
 
     def add(self, piece: SketchedChunk) -> None:
         """Add the next chunk. If it has several files, each is one document."""
         self._held.append(piece)
+        self._unread.update(piece.unread)
         rows_per_file = piece.rows if len(piece.files) == 1 else 1
         for file in piece.files:
             self._rows[file.path] += rows_per_file
@@ -223,7 +228,8 @@ class SketchWriter:
         """Complete the file."""
         if self._held:
             self._flush()
-        self._file.close(rows=list(self._rows.values()))
+        unread: dict[str, Any] = {UNREAD: dict(self._unread)} if self._unread else {}
+        self._file.close(rows=list(self._rows.values()), **unread)
 
     def abandon(self) -> None:
         """Remove the unfinished file."""
@@ -380,6 +386,13 @@ class Sketches:
             documents, reasons = block.rejected()
             if len(documents) and block.start >= self.first_new:
                 yield documents, reasons
+
+    def unread(self) -> Counter[str]:
+        """Return how many records or members of the new inputs are no documents, by reason."""
+        counted: Counter[str] = Counter()
+        for file in self.files[self.earlier :]:
+            counted.update(file.note.get(UNREAD, {}))
+        return counted
 
     def blocks_of(self, shard: int) -> list[SketchBlock]:
         """Return the blocks of a shard."""

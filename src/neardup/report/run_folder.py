@@ -109,6 +109,7 @@ class RunRecord:
     memory_budget: int | None
     buckets: list[ReportedBucket]
     inputs: list[InputRecord]
+    not_documents: dict[str, int]
     skipped: list[tuple[str, str]]
     cut: CutCounts | None = None
 
@@ -163,6 +164,7 @@ def _record(content: dict[str, Any]) -> RunRecord:
         memory_budget=_optional_whole(content.get("memory_budget_bytes")),
         buckets=[_bucket(bucket) for bucket in _buckets(content)],
         inputs=[_input(file) for file in content.get("inputs", [])],
+        not_documents={str(r): int(n) for r, n in content.get("not_documents", {}).items()},
         skipped=[(str(s["file"]), str(s["reason"])) for s in content.get("skipped_files", [])],
         cut=_cut(content.get("cut")),
     )

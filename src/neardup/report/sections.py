@@ -316,6 +316,12 @@ def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
         parts.append(table("Rejected documents", ("document", "reason"), listed))
     else:
         parts.append(note("Every document could be compared."))
+    if record.not_documents:
+        counted = [(f"{count:,}", name(what)) for what, count in record.not_documents.items()]
+        parts.append(tag("h3", "Parts of files that are no documents"))
+        parts.append(
+            table("Parts of files that are no documents", ("parts", "kind"), counted, {"parts"})
+        )
     if record.skipped:
         files = ((name(file), name(reason)) for file, reason in record.skipped)
         parts.append(tag("h3", "Files that were not read"))

@@ -99,7 +99,9 @@ def default_maker(job: Job) -> SketchMaker:
 
 def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
     """Parse a chunk, and make its rows of the sketch file."""
-    return maker(chunk, parse_chunk(chunk, shard.reading.columns))
+    made = maker(chunk, parse_chunk(chunk, shard.reading.columns))
+    made.unread = chunk.unread
+    return made
 
 
 SAMPLED_SHARDS = 8

@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from neardup.cluster import BUCKET_CAP
-from neardup.corpus.documents import make_strings
+from neardup.corpus.documents import Columns, make_strings
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import count_unread
 from neardup.pipeline import record
 from neardup.pipeline.backends.spark.arrow import (
     Batches,
@@ -204,7 +205,9 @@ def describe_file_run(
     made["metrics"] |= buckets.metrics() | measure_empty_bins(job, new)
     made |= buckets.describe(lambda docs: _name_candidates(docs, decided, documents, read))
     skipped = [{"file": file, "reason": why} for file, why in read.skipped.items()]
-    made |= {"pairs": None, "skipped_files": skipped, "inputs": _describe_inputs(read)}
+    inputs, unread = _describe_inputs(read, job.columns)
+    made |= {"pairs": None, "skipped_files": skipped, "inputs": inputs}
+    made["not_documents"] = dict(unread.most_common())
     made["spark"] = describe_spark(spark, decided)
     return made
 
@@ -220,14 +223,17 @@ def describe_spark(spark: SparkSession, decided: SparkDecision) -> dict[str, Any
     }
 
 
-def _describe_inputs(read: SketchedFiles) -> list[dict[str, Any]]:
-    """Return each input's size, hash and number of documents."""
+def _describe_inputs(
+    read: SketchedFiles, columns: Columns
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Return each input's size, hash and number of documents, and what is no document in them."""
     spark, files = read.sketches.sparkSession, read.files
     tasks = spark.range(0, len(files), 1, max(len(files), 1))
-    hashing = HashInputs(spark.sparkContext.broadcast(files))
-    hashed = run_in_arrow(tasks, hashing, "number long, size long, hash string").collect()
+    hashing = HashInputs(spark.sparkContext.broadcast(files), columns)
+    schema = "number long, size long, hash string, unread string"
+    hashed = run_in_arrow(tasks, hashing, schema).collect()
     rows = np.diff(read.places.value.starts)[read.others :].tolist()
-    return [
+    inputs = [
         {
             "file": files[one["number"]].name,
             "size": one["size"],
@@ -236,20 +242,29 @@ def _describe_inputs(read: SketchedFiles) -> list[dict[str, Any]]:
         }
         for one in sorted(hashed, key=lambda one: one["number"])
     ]
+    unread: Counter[str] = Counter()
+    for one in hashed:
+        unread.update(json.loads(one["unread"]))
+    return inputs, unread
 
 
 @dataclass(frozen=True)
 class HashInputs:
-    """In a task: hash inputs."""
+    """In a task: hash inputs, and count their parts that are no documents."""
 
     files: Broadcast[list[InputFile]]
+    columns: Columns
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in read_numbers(batch, "id").tolist():
-                size, digest = record.hash_file(self.files.value[number])
+                file = self.files.value[number]
+                size, digest = record.hash_file(file)
                 yield make_batch(
-                    number=np.array([number]), size=np.array([size]), hash=pa.array([digest])
+                    number=np.array([number]),
+                    size=np.array([size]),
+                    hash=pa.array([digest]),
+                    unread=pa.array([json.dumps(count_unread(file, self.columns))]),
                 )
 
 

@@ -1,0 +1,108 @@
+"""Measure how fast WET and WARC files become documents, on one core, beside warcio.
+
+    python benches/web_archives.py [--size 200]
+
+The files are generated: WET records of about 6 KB, and HTTP answers of about 40 KB of HTML with
+their requests; uncompressed, and gzip with a member a record. The rate is that of decompressed
+bytes. warcio reads every record and its decoded content, and makes no columns. The best of three
+counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from warcio.archiveiterator import ArchiveIterator
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import find_inputs
+from neardup.corpus.read import parse_chunk, read_chunks
+
+WORDS = ("the", "of", "web", "page", "archive", "crawl", "naïve", "Straße", "about", "results")
+
+
+def record(kind: str, number: int, body: bytes, content: str) -> bytes:
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: https://example.org/{number}\r\n"
+        f"WARC-Date: 2024-05-17T10:{number // 60 % 60:02}:{number % 60:02}Z\r\n"
+        f"WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{number:012}>\r\n"
+        f"WARC-Identified-Content-Language: eng\r\nContent-Type: {content}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body + b"\r\n\r\n"
+
+
+def wet_records(size: int) -> Iterator[bytes]:
+    rng, made, number = random.Random(1), 0, 0
+    while made < size:
+        words = " ".join(rng.choices(WORDS, k=rng.randrange(300, 1500)))
+        made, number = made + len(words), number + 1
+        yield record("conversion", number, words.encode(), "text/plain")
+
+
+def warc_records(size: int) -> Iterator[bytes]:
+    rng, made, number = random.Random(2), 0, 0
+    while made < size:
+        words = " ".join(rng.choices(WORDS, k=rng.randrange(2000, 10_000)))
+        made, number = made + len(words), number + 1
+        asked = f"GET /{number} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode()
+        yield record("request", number, asked, "application/http; msgtype=request")
+        page = f'<html><head><meta charset="utf-8"></head><body>{words}</body></html>'.encode()
+        answer = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html\r\n\r\n" + page
+        yield record("response", number, answer, "application/http; msgtype=response")
+
+
+def by_neardup(path: Path) -> int:
+    (file,) = find_inputs([path])
+    columns = Columns()
+    return sum(len(parse_chunk(chunk, columns)) for chunk in read_chunks(file, columns))
+
+
+def by_warcio(path: Path) -> int:
+    documents = 0
+    with path.open("rb") as file:
+        for one in ArchiveIterator(file):
+            if one.rec_type in ("conversion", "response"):
+                documents += len(one.content_stream().read()) > 0
+    return documents
+
+
+def best(run: Callable[[Path], int], path: Path) -> tuple[float, int]:
+    seconds, count = [], 0
+    for _ in range(3):
+        begun = time.perf_counter()
+        count = run(path)
+        seconds.append(time.perf_counter() - begun)
+    return min(seconds), count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=200, help="MB of each file")
+    size = parser.parse_args().size * 1_000_000
+    print(f"{'file':14}{'documents':>10}{'neardup':>12}{'warcio':>12}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, records in (("wet", wet_records), ("warc", warc_records)):
+            for ending in ("", ".gz"):
+                path = Path(folder) / f"a.{name}{ending}"
+                with path.open("wb") as file:
+                    made = 0
+                    for one in records(size):
+                        made += len(one)
+                        file.write(gzip.compress(one, 6) if ending else one)
+                ours, count = best(by_neardup, path)
+                theirs, other = best(by_warcio, path)
+                assert count == other
+                rates = [f"{made / seconds / 1e6:,.0f} MB/s" for seconds in (ours, theirs)]
+                print(f"{path.name:14}{count:>10,}{rates[0]:>12}{rates[1]:>12}", flush=True)
+                path.unlink()
+
+
+if __name__ == "__main__":
+    main()

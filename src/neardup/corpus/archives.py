@@ -1,0 +1,113 @@
+"""The members of archives as documents: which of them are read, as files of a folder would be.
+
+Nothing is extracted: members are read one after another, and the kept file is an archive again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from neardup.corpus.documents import make_strings
+from neardup.corpus.format_table import BOM, COMPRESSION_OF_ENDING, formats_of_ending
+from neardup.errors import InputError
+
+COLUMNS: Final = ("text", "id")
+UNPACK: Final = "data file or archive inside an archive, unpack it first"
+HIDDEN: Final = "hidden file"
+_MAX_ROWS = 1 << 14
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of an archive.
+
+    Attributes:
+        name: Its path, as the archive has it.
+        data: Its contents; None if they are not read.
+        unread: Why it is no document, and is only counted; else empty.
+        refused: Why it is rejected, or empty.
+    """
+
+    name: str
+    data: bytes | None = None
+    unread: str = ""
+    refused: str = ""
+
+
+@dataclass
+class Members:
+    """Consecutive members of an archive; `rejected` and `unread` as in a `Chunk`."""
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[bytes | None] = field(default_factory=list)
+    rejected: dict[int, str] = field(default_factory=dict)
+    unread: Counter[str] = field(default_factory=Counter)
+
+    def table(self) -> pa.RecordBatch:
+        """Return the rows as a table of COLUMNS."""
+        columns = {"text": make_strings(self.texts), "id": make_strings(self.ids)}
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def group_members(members: Iterable[Member], size: int, name: str) -> Iterator[Members]:
+    """Yield the members of an archive in groups of about `size` bytes.
+
+    Args:
+        members: All members of the archive.
+        size: The least number of bytes of a group, except the last.
+        name: The name of the archive, for messages.
+    """
+    group, length, rows, packed = Members(), 0, 0, 0
+    for member in members:
+        if member.unread:
+            group.unread[member.unread] += 1
+            packed += member.unread == UNPACK
+            continue
+        if member.refused:
+            group.rejected[len(group.ids)] = member.refused
+        text = None if member.data is None else member.data.removeprefix(BOM)
+        group.ids.append(printable_id(member.name))
+        group.texts.append(text)
+        length, rows = length + len(text or b""), rows + 1
+        if length >= size or len(group.ids) == _MAX_ROWS:
+            yield group
+            group, length = Members(), 0
+    if packed and not rows:
+        raise InputError(
+            f"{name}: has no texts, only data files or archives ({packed:,}): unpack it first"
+        )
+    if group.ids or group.unread:
+        yield group
+
+
+def find_unread(name: str) -> str:
+    """Return why a member of this name is no document; empty if it is one.
+
+    >>> find_unread("a/b.txt"), find_unread("a/.git/b"), find_unread("a/b.jsonl.gz")
+    ('', 'hidden file', 'data file or archive inside an archive, unpack it first')
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".", "..")]
+    if any(part.startswith(".") for part in parts):
+        return HIDDEN
+    ending = os.path.splitext(parts[-1].lower())[1] if parts else ""
+    formats = formats_of_ending(ending)
+    if ending in COMPRESSION_OF_ENDING or (formats and not formats[0].is_document):
+        return UNPACK
+    return ""
+
+
+def printable_id(name: str) -> str:
+    """Return the path of a member as an id, with escapes for bytes that are not UTF-8.
+
+    >>> printable_id("./a/b.txt")
+    'a/b.txt'
+    """
+    while name.startswith("./"):
+        name = name[2:]
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
