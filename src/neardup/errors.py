@@ -8,6 +8,7 @@
     │   └── RowError             exit 1, HTTP 422   a bad document while reading with --strict
     ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
     ├── OutputError              exit 1, HTTP 507   an output that can't be written
+    │   └── OutputClosed         exit 141, HTTP 507 the reader of standard output is gone
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
     ├── SpecMismatch             exit 1, HTTP 409   sketches of different specifications
     ├── Conflict                 exit 1, HTTP 409   an id that an index has with other content
@@ -93,6 +94,12 @@ class OutputError(NeardupError):
     """An output can't be written."""
 
     http_status = 507
+
+
+class OutputClosed(OutputError):  # noqa: N818  # reads as what happened
+    """The reader of standard output is gone; the exit code is the one of other commands then."""
+
+    exit_code = 141
 
 
 class FormatError(NeardupError):

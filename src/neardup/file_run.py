@@ -143,6 +143,11 @@ def dedup_files(
             skip_bad_files=skip_bad_files,
             key=secret,
         )
+        if job.file is not None:
+            raise UsageError(
+                f"{place} names one file, and the result needs the folder of a run: choose a name "
+                "without an ending; result.kept has the files with the kept rows"
+            )
         finished = run_job(job, shown)
     kept = [] if no_kept else [place / "kept" / file.kept_name for file in job.inputs]
     return RunResult(place, chosen, finished, kept, folder)
@@ -257,7 +262,7 @@ class RunResult:
 
     def summary(self) -> str:
         """Return the summary that the command line prints."""
-        return format_summary(self._finished, self.options, self.path).rstrip("\n")
+        return format_summary(self._finished, self.options, self.path / REPORT).rstrip("\n")
 
     def close(self) -> None:
         """Delete a temporary folder; an `out` that was given stays."""

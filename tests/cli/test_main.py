@@ -19,9 +19,9 @@ from support.command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, pro
 from support.command_line import write_jsonl as jsonl
 
 import neardup as package
-from neardup.cli import console
 from neardup.corpus import write
 from neardup.formatting import format_bytes
+from neardup.pipeline import progress_display
 from neardup.pipeline import run as batch_run
 from neardup.spec import Spec
 
@@ -237,7 +237,7 @@ def test_killed_run_is_resumed(tmp_path: Path, many: Path) -> None:
 # -- progress -----------------------------------------------------------------------------------
 
 
-class Recorder(console.PlainProgress):
+class Recorder(progress_display.PlainProgress):
     def __init__(self) -> None:
         super().__init__()
         self.steps: dict[str, tuple[int, list[int]]] = {}
@@ -253,8 +253,8 @@ class Recorder(console.PlainProgress):
 def test_progress_of_a_stage_without_a_total(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(console, "EVERY_SECONDS", 0.0)
-    progress = console.PlainProgress()
+    monkeypatch.setattr(progress_display, "EVERY_SECONDS", 0.0)
+    progress = progress_display.PlainProgress()
     progress.stage("deciding", None, "rounds")
     progress.advance(3)
     first, second = capsys.readouterr().err.splitlines()
@@ -269,7 +269,7 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str
 ) -> None:
     recorder = Recorder()
-    monkeypatch.setattr(console, "PlainProgress", lambda: recorder)
+    monkeypatch.setattr(progress_display, "PlainProgress", lambda: recorder)
     rows = [{"text": edited(n, count=300)} for n in range(2_500)]
     sources = [tmp_path / f"{n}.txt" for n in range(600)]
     if extension == "txt":
@@ -293,7 +293,7 @@ def test_progress_counts_the_bytes_on_disk_and_moves(
 def test_progress_in_a_pipe_is_lines_with_a_rate(
     tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(progress_display, "EVERY_SECONDS", 0.0)
     ran = neardup("dedup", many, "-o", tmp_path / "out")
     lines = ran.err.splitlines()
     assert all(line.startswith("neardup: ") for line in lines)

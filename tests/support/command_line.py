@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -40,17 +41,24 @@ class Ran:
 
 def neardup(*arguments: object) -> Ran:
     """Run the command in this process: starting one takes most of a second."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    with redirect_stdout(out):
+        ran = _run_main(arguments)
+    return Ran(ran.code, out.getvalue(), ran.err)
+
+
+def _run_main(arguments: Sequence[object]) -> Ran:
+    err = io.StringIO()
     argv = ["neardup", *map(str, arguments)]
     terminate = signal.getsignal(signal.SIGTERM)
-    with mock.patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
+    with mock.patch.object(sys, "argv", argv), redirect_stderr(err):
         try:
             main()
         except SystemExit as end:
             code = end.code
         finally:
             signal.signal(signal.SIGTERM, terminate)
-    return Ran(code, out.getvalue(), err.getvalue())
+    return Ran(code, "", err.getvalue())
 
 
 def dedup(*arguments: object) -> Row:
@@ -218,3 +226,15 @@ def read_rows(path: Path) -> list[Row]:
     with open(path, newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file, delimiter="\t" if name.endswith("tsv") else ","))
     return [row | {"score": float(row["score"])} for row in found]
+
+
+def neardup_piped(data: bytes, *arguments: object) -> tuple[int, bytes, str]:
+    """Run the command in this process with bytes on standard input: code, output, messages."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with tempfile.TemporaryFile() as source, redirect_stdout(out):
+        source.write(data)
+        source.seek(0)
+        with mock.patch.object(sys, "stdin", io.TextIOWrapper(source)):
+            ran = _run_main(arguments)
+    out.flush()
+    return ran.code, out.buffer.getvalue(), ran.err

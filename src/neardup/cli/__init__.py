@@ -32,7 +32,7 @@ from neardup.cli.runs import demo, merge, report, status
 from neardup.cli.serve import format_failure, keys, serve
 from neardup.cli.spec import spec
 from neardup.cli.tune import tune
-from neardup.errors import NeardupError
+from neardup.errors import NeardupError, OutputClosed
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -143,10 +143,10 @@ def main() -> None:
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputClosed):
         # Python flushes again at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(OutputClosed.exit_code)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
@@ -160,6 +160,8 @@ def how_to_resume(arguments: list[str]) -> str:
     """Describe what an interrupted command has kept, and how to resume it."""
     if "--no-cache" in arguments:
         return "nothing is kept"
+    if "-" in arguments:
+        return "nothing is kept: a run that reads or writes a pipe can't be resumed"
     if arguments[:2] in (["index", "build"], ["index", "add"]):
         return "added documents are kept, neardup index add with the same input goes on from here"
     return "the same command goes on from here"

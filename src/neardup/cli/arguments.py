@@ -116,16 +116,49 @@ CONFIG_HELP: Final = (
     "override it."
 )
 
-Inputs = Annotated[
-    list[str],
-    argument(
-        "INPUT",
-        "Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
-        "WARC/WET, tar and zip of texts, or a folder of text files, one document a file.",
-    ),
-]
+INPUT_HELP: Final = (
+    "Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
+    "WARC/WET, tar and zip of texts, or a folder of text files, one document a file."
+)
+Inputs = Annotated[list[str], argument("INPUT", INPUT_HELP)]
 Out = Annotated[
     Path, option("OUT", "The folder to write.", "--out", "-o", default=False, readable=False)
+]
+RunInputs = Annotated[
+    list[str],
+    argument("INPUT", INPUT_HELP + " -: standard input."),
+]
+RunOut = Annotated[
+    str | None,
+    option(
+        "OUT",
+        "The folder to write. A name with an ending, such as clean.jsonl or clean.parquet: one "
+        "file with the kept rows. -: standard output.",
+        "--out",
+        "-o",
+        default="standard output if INPUT is -",
+    ),
+]
+Removed = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "If OUT is a file or standard output: also write the table of removed documents, .parquet "
+        "or .jsonl.",
+        default="none",
+        panel=OUTPUT,
+    ),
+]
+ReportFile = Annotated[
+    str | None,
+    option(
+        "FILE",
+        "If OUT is a file or standard output: also write the report, an HTML page.",
+        "--report",
+        default="none",
+        panel=OUTPUT,
+    ),
+    RARE,
 ]
 Config = Annotated[
     Path | None,

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from neardup import runtime
 from neardup.pipeline.progress_display import show_progress
@@ -42,14 +42,20 @@ def make_console(width: int) -> Console:
     return console
 
 
-def print_json(record: Any) -> None:
+def print_json(record: Any, file: TextIO | None = None) -> None:
     """Print a value as indented JSON, in ASCII: the reader of a pipe may expect any encoding."""
-    print(json.dumps(record, indent=2))
+    print(json.dumps(record, indent=2), file=file)
 
 
-def print_run(record: dict[str, Any], summary: str, quiet: bool, as_json: bool) -> None:
-    """Print the record of a run as JSON, its summary, or nothing if quiet."""
+def print_run(
+    record: dict[str, Any], summary: str, quiet: bool, as_json: bool, piped: bool = False
+) -> None:
+    """Print the record of a run as JSON, its summary, or nothing if quiet.
+
+    It goes to standard error if the kept rows were written to standard output (`piped`).
+    """
+    stream = sys.stderr if piped else sys.stdout
     if as_json:
-        print_json(record)
+        print_json(record, stream)
     elif not quiet:
-        sys.stdout.write(summary)
+        stream.write(summary)

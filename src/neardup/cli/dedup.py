@@ -20,12 +20,15 @@ from neardup.cli.arguments import (
     Force,
     Format,
     Id,
-    Inputs,
     KeyFile,
     Memory,
     NoKept,
     Prefer,
     Quiet,
+    Removed,
+    ReportFile,
+    RunInputs,
+    RunOut,
     SkipBadFiles,
     Strict,
     Text,
@@ -58,17 +61,8 @@ FLAT = 2
 @with_options("neardup dedup")
 def dedup(
     context: typer.Context,
-    inputs: Inputs,
-    out: Annotated[
-        str,
-        option(
-            "OUT",
-            "The folder to write; with --engine spark, a folder or its URL.",
-            "--out",
-            "-o",
-            default=False,
-        ),
-    ],
+    inputs: RunInputs,
+    out: RunOut = None,
     config: Config = None,
     text: Text = "text",
     id: Id = None,
@@ -107,6 +101,8 @@ def dedup(
         ),
         RARE,
     ] = False,
+    removed: Removed = None,
+    report: ReportFile = None,
     no_kept: NoKept = False,
     save_sketches: Annotated[
         bool,
@@ -150,8 +146,9 @@ def dedup(
     """Remove near-duplicates from files; write the kept rows and every decision.
 
     OUT holds kept/ (same file names, formats and rows), removed.parquet,
-    clusters.parquet, rejected.parquet, report.html and run.json. The same command resumes a run
-    that was stopped.
+    clusters.parquet, rejected.parquet, report.html and run.json; or it is one file with the kept
+    rows, or standard output. The same command resumes a run that was stopped, unless it reads or
+    writes a pipe.
     """
     from neardup.options import Options
 
@@ -161,7 +158,7 @@ def dedup(
     check_engine(engine, master, workers)
     if engine == "spark":
         check_spark(options, merge_rows is not None, save_sketches)
-    by_url = urls_only([*inputs, out, *(against or ())], engine)
+    by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config, options))
@@ -170,7 +167,7 @@ def dedup(
         from neardup.pipeline.run_summary import format_summary
         from neardup.report.run_page import write_report
 
-        if by_url:
+        if by_url and out is not None:
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
             from neardup.pipeline.backends.spark.urls import dedup_urls
 
@@ -191,6 +188,8 @@ def dedup(
                 finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
                 memory=task_memory(memory),
             )
+            page: str | None = f"{out}/report.html"
+            piped = False
         else:
             job = make_job(
                 inputs,
@@ -205,6 +204,8 @@ def dedup(
                 memory=memory,
                 workers=workers,
                 report=write_report,
+                removed=removed,
+                report_file=report,
                 pairs=pairs,
                 kept=not no_kept,
                 force=force,
@@ -215,8 +216,11 @@ def dedup(
                 skip_bad_files=skip_bad_files,
                 key=key,
             )
+            if engine == "spark":
+                refuse_pipes(job)
             finished = run_job(job, progress, *spark_backend(engine, master, memory))
-    print_run(finished.record, format_summary(finished, options, out), quiet, as_json)
+            page, piped = job.report_page, job.is_piped
+    print_run(finished.record, format_summary(finished, options, page), quiet, as_json, piped)
     if engine == "spark":
         from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
 
@@ -263,6 +267,18 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
             "file:///data/in, or none"
         )
     return bool(urls)
+
+
+def refuse_pipes(job: Job) -> None:
+    """Refuse one file and pipes with Spark, whose tasks write and read many files."""
+    from neardup.corpus.standard_input import is_standard_input
+    from neardup.errors import UsageError
+
+    if job.file is not None or any(map(is_standard_input, job.inputs)):
+        raise UsageError(
+            "--engine spark reads files and writes a folder: choose a name without an ending for "
+            "-o, and no -, or use --engine local"
+        )
 
 
 def refuse_with_urls(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import (
@@ -12,12 +11,14 @@ from neardup.cli.arguments import (
     Force,
     Format,
     Id,
-    Inputs,
     Memory,
     NoKept,
-    Out,
     Prefer,
     Quiet,
+    Removed,
+    ReportFile,
+    RunInputs,
+    RunOut,
     SkipBadFiles,
     Strict,
     Text,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 @with_options("neardup exact")
 def exact(
-    inputs: Inputs,
-    out: Out,
+    inputs: RunInputs,
+    out: RunOut = None,
     by: Annotated[
         str,
         option(
@@ -100,6 +101,8 @@ def exact(
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
     prefer: Prefer = None,
+    removed: Removed = None,
+    report: ReportFile = None,
     no_kept: NoKept = False,
     force: Force = False,
     memory: Memory = None,
@@ -111,7 +114,7 @@ def exact(
     """Remove exact duplicates from files: documents, or repeated paragraphs or lines in them.
 
     OUT holds the same as after neardup dedup, and cut.parquet if paragraphs or lines were cut.
-    The same command resumes a run that was stopped.
+    The same command resumes a run that was stopped, unless it reads or writes a pipe.
     """
     from neardup.options import Options
 
@@ -135,6 +138,8 @@ def exact(
             memory=memory,
             workers=workers,
             report=write_report,
+            removed=removed,
+            report_file=report,
             kept=not no_kept,
             force=force,
             strict=strict,
@@ -144,10 +149,11 @@ def exact(
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
         finished = run_job(job, progress, ExactDuplicates(sameness, filtering))
-    print_run(finished.record, "\n".join(summary(finished, options, out)) + "\n", quiet, as_json)
+    shown = "\n".join(summary(finished, options, job.report_page)) + "\n"
+    print_run(finished.record, shown, quiet, as_json, job.is_piped)
 
 
-def summary(finished: FinishedRun, options: Options, out: Path) -> Iterator[str]:
+def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterator[str]:
     """Yield the lines of the summary that is printed at the end of a run."""
     from neardup.pipeline.run_summary import last_lines
     from neardup.result import format_largest_clusters, format_rejected, format_undated
@@ -176,7 +182,7 @@ def summary(finished: FinishedRun, options: Options, out: Path) -> Iterator[str]
     if undated := counts.get("undated"):
         yield format_undated(undated, options)
     yield from format_rejected(record["reasons"], counts["rejected"])
-    yield from last_lines(record, out)
+    yield from last_lines(record, page)
 
 
 def _is_approximate(used_filter: dict[str, Any] | None) -> bool:

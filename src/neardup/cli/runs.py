@@ -45,7 +45,7 @@ def demo(
         finished = run_job(job, progress)
         removed = pq.ParquetFile(out / "removed.parquet").read(use_threads=False).to_pylist()
     sys.stdout.write(f"{library}, every .py file\n\n")
-    sys.stdout.write(format_summary(finished, options, Path("clean")).rsplit("\n", 2)[0] + "\n")
+    sys.stdout.write(format_summary(finished, options, None).rsplit("\n", 2)[0] + "\n")
     families: dict[str, list[str]] = {}
     for row in removed:
         families.setdefault(row["witness"], []).append(f"{row['id']} ({row['similarity']:.2f})")

@@ -79,7 +79,7 @@ def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Docume
     if (documents := _parse_common(data, first, columns)) is not None:
         return documents
     lines = [line for line in data.split(b"\n") if line and not line.isspace()]
-    records, rejected = _records(lines, len(data) > LONGEST)
+    records, rejected = load_records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
         fields = list(dict.fromkeys(field for record in records for field in record))
         resolve_columns(columns, fields, Source(name))
@@ -109,7 +109,7 @@ def _parse_common(data: bytes, first: bool, columns: Columns) -> Documents | Non
     )
 
 
-def _records(lines: list[bytes], may_be_long: bool) -> tuple[list[Record], dict[int, str]]:
+def load_records(lines: list[bytes], may_be_long: bool) -> tuple[list[Record], dict[int, str]]:
     """Return a record for each line, empty where it is rejected, and the reasons of those."""
     loads = orjson.loads
     try:

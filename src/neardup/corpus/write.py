@@ -179,7 +179,8 @@ def open_sink(compression: str | None, beside: Path) -> Iterator[IO[bytes] | pa.
                 yield packed
 
 
-def _name_errors(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
+def name_errors(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the blocks; errors while they are read become an `InputError` with the file's name."""
     with name_read_errors(file):
         yield from blocks
 
@@ -239,19 +240,22 @@ def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
 
 def _write_delimited(rows: Rows, beside: Path) -> None:
     with open_sink(rows.file.compression, beside) as sink:
-        for part in _name_errors(rows.file, kept_records(rows)):
+        for part in name_errors(rows.file, kept_records(rows)):
             sink.write(part)
 
 
-def kept_records(rows: Rows) -> Iterator[bytes]:
-    """Yield the header and the kept records in blocks, as they are stored but for edited texts."""
+def kept_records(rows: Rows, header: bool = True) -> Iterator[bytes]:
+    """Yield the header and the kept records in blocks, as they are stored but for edited texts.
+
+    `header` is whether the header is included.
+    """
     batch: list[str] = []
     lines: list[str] = []
     records = delimited.split_records(rows.file, lines)
     if rows.edit is not None:
         records = edit_records(records, lines, rows.edit, rows.file)
     for number, _ in enumerate(records):
-        if number == 0 or rows.take(1)[0]:
+        if rows.take(1)[0] if number else header:
             batch.extend(lines)
         if len(batch) >= _BATCH_LINES:
             yield "".join(batch).encode("latin-1")
@@ -263,17 +267,17 @@ def _write_web(rows: Rows, beside: Path) -> None:
     if rows.file.compression == "gzip":
         with open_sink(None, beside) as sink:
             members = warc_copy.copy_members(rows, _stored(rows.file))
-            for part in _name_errors(rows.file, members):
+            for part in name_errors(rows.file, members):
                 sink.write(part)
     else:
         with open_sink(rows.file.compression, beside) as sink:
-            for part in _name_errors(rows.file, warc_copy.copy_records(rows)):
+            for part in name_errors(rows.file, warc_copy.copy_records(rows)):
                 sink.write(part)
 
 
 def _write_tar(rows: Rows, beside: Path) -> None:
     with open_sink(rows.file.compression, beside) as sink:
-        for part in _name_errors(rows.file, tar_members.copy_members(rows)):
+        for part in name_errors(rows.file, tar_members.copy_members(rows)):
             sink.write(part)
 
 
@@ -286,7 +290,7 @@ def _write_text(rows: Rows, beside: Path) -> None:
             sink.write(fresh)
         return
     with open_sink(None, beside) as sink:
-        for block in _name_errors(rows.file, _stored(rows.file)):
+        for block in name_errors(rows.file, _stored(rows.file)):
             sink.write(block)
 
 

@@ -204,7 +204,7 @@ def _write_kept(
     edits = None
     if decided.cuts is not None:
         edits = _KeptEdits(catalogue, decided.cuts, job.columns.text)
-    write_kept_files(folder, catalogue, decided.kept, job.workers, progress, edits)
+    write_kept_files(job, folder, catalogue, decided.kept, progress, edits)
 
 
 @dataclass(frozen=True)

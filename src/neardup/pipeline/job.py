@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.one_file import KeptFile
 from neardup.corpus.read import CHUNK
 from neardup.corpus.shards import SHARD, Reading
+from neardup.corpus.standard_input import DASH, find_with_standard_input, is_standard_input
 from neardup.errors import UsageError
 from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.options import Options
 from neardup.pipeline.budget import Budget, check_workers
+from neardup.pipeline.output_file import OutputFile, choose_output
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.sketcher import Sketcher
 from neardup.spec import WEIGHTED
@@ -51,6 +55,8 @@ class Job:
     ignored         lines that are not part of any document
     key             the secret of keyed hashes
     frequencies     document frequencies that shingles are weighted by
+    file            the file or standard output for the kept rows, if OUT is not a folder
+    kept_file       the format of that file; known when the inputs are
     shard, chunk    bytes of input that are sketched into one file, and at a time
     """
 
@@ -75,6 +81,8 @@ class Job:
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
+    file: OutputFile | None = None
+    kept_file: KeptFile | None = None
     shard: int = SHARD
     chunk: int = CHUNK
 
@@ -91,6 +99,33 @@ class Job:
             )
         if self.keep_full and not narrow:
             raise UsageError("--keep-full needs --bits: without it, full slots are stored anyway")
+        if self.file is not None:
+            folder_only = {
+                "--pairs": self.pairs,
+                "--save-sketches": self.save_sketches,
+                "--no-kept": not self.kept,
+            }
+            for option in (option for option, given in folder_only.items() if given):
+                raise UsageError(
+                    f"{option} needs a folder as the output: choose a name without an ending for -o"
+                )
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether the same command can go on after it was stopped."""
+        return not self.is_piped and not any(map(is_standard_input, self.inputs))
+
+    @property
+    def is_piped(self) -> bool:
+        """Whether the kept rows go to standard output."""
+        return self.file is not None and self.file.path is None
+
+    @property
+    def report_page(self) -> str | None:
+        """Where the report of the finished run is, if it has one."""
+        if self.file is None:
+            return f"{self.out}/report.html"
+        return None if self.file.report is None else str(self.file.report)
 
     def prefers(self, file: InputFile) -> bool:
         """Whether a file ranks before the others."""
@@ -136,7 +171,7 @@ class Job:
 
 def make_job(
     inputs: Sequence[str | Path],
-    out: str | Path,
+    out: str | Path | None,
     options: Options,
     *,
     text: str = "text",
@@ -148,13 +183,16 @@ def make_job(
     memory: str | int | None = None,
     workers: int | None = None,
     report: Callable[[Path, str], object] | None = None,
+    removed: str | Path | None = None,
+    report_file: str | Path | None = None,
     **others: Any,
 ) -> Job:
     """Return the job that a user asks for; find the inputs and check everything that can be.
 
     Args:
-        inputs: Files, folders and globs.
-        out: The folder to write.
+        inputs: Files, folders and globs; - for standard input.
+        out: The folder to write; a file by its ending, or - for standard output, for the kept rows
+            only; None for standard output if standard input is read.
         options: The matching options, checked.
         text: The column of the texts.
         id: The column of the ids.
@@ -165,14 +203,22 @@ def make_job(
         memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
         workers: Threads to use; None for one per core.
         report: Called with the finished folder and with the title of its report.
+        removed: The file for the table of removed documents, if `out` is a file.
+        report_file: The file for the report page, if `out` is a file.
         **others: Fields of `Job` that are given to it as they are.
     """
-    place = Path(out)
-    if report is not None:
+    if out is None:
+        if DASH not in map(str, inputs):
+            raise UsageError("give -o OUT: a folder, a file, or - for standard output")
+        out = DASH
+    file = choose_output(out, removed, report_file)
+    place = Path(tempfile.gettempdir(), "neardup-stdout") if str(out) == DASH else Path(out)
+    if report is not None and (file is None or file.report is not None):
         others["finish"] = lambda folder: report(folder, place.resolve().name)
     return Job(
-        inputs=find_inputs(inputs, format),
+        inputs=find_with_standard_input(inputs, format),
         out=place,
+        file=file,
         options=options,
         columns=make_columns(options, text, id, within, merge_rows),
         workers=check_workers(workers),

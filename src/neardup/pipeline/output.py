@@ -37,7 +37,8 @@ RUN_NAMES = (
     "sketches",
     RUN_FILE,
 )
-WORK_FOLDER = ".unfinished"
+UNFINISHED = "unfinished"
+WORK_FOLDER = f".{UNFINISHED}"
 WORTH_KEEPING = ("shards/*", "sketches/*", "spark/*/_SUCCESS")
 """Patterns of files in WORK_FOLDER that the next run can use."""
 OLD, REPLACED = "old", "replaced"
@@ -68,8 +69,11 @@ def check_output(
 
 
 @contextmanager
-def output_folder(out: Path, force: bool) -> Iterator[Path]:
-    """Yield a work folder; its content is moved to OUT if the block ends without an error."""
+def output_folder(out: Path, force: bool, can_resume: bool = True) -> Iterator[Path]:
+    """Yield a work folder; its content is moved to OUT if the block ends without an error.
+
+    After an error the work folder stays if the next run can use it and `can_resume` is set.
+    """
     place = out.resolve()
     work = place / WORK_FOLDER
     with _translate_write_errors(out):
@@ -81,17 +85,43 @@ def output_folder(out: Path, force: bool) -> Iterator[Path]:
             _check_free(
                 out, force
             )  # again, now with the lock: another run may have ended meanwhile
-            work.mkdir(mode=0o700, exist_ok=True)  # exists if a stopped run is resumed
-            _clean_work(work)
-        try:
+        with _work(work, out, can_resume):
             yield work
             with _translate_write_errors(out):
                 _move_to_out(work, place)
+
+
+@contextmanager
+def working_folder(work: Path, out: Path, can_resume: bool) -> Iterator[Path]:
+    """Yield the work folder of a run that writes one file, OUT; remove it at the end.
+
+    After an error it stays if the next run can use it and `can_resume` is set.
+    """
+    with create_folder(work.parent, out):
+        with _translate_write_errors(out):
+            work.mkdir(mode=0o700, exist_ok=True)  # exists if a stopped run is resumed
+        with _hold_lock(work, out), _work(work, out, can_resume):
+            yield work
+
+
+def work_folder(out: Path) -> Path:
+    """Return the work folder of a run that writes one file, OUT: hidden, beside it."""
+    return out.with_name(f".{out.name}.{UNFINISHED}")
+
+
+@contextmanager
+def _work(work: Path, out: Path, can_resume: bool) -> Iterator[None]:
+    """Make or clean the work folder; remove it at the end, unless a resumed run can use it."""
+    with _translate_write_errors(out):
+        work.mkdir(mode=0o700, exist_ok=True)  # exists if a stopped run is resumed
+        _clean_work(work)
+    try:
+        yield
+        _remove_quietly(work)
+    except BaseException:
+        if not can_resume or not any(any(work.glob(stage)) for stage in WORTH_KEEPING):
             _remove_quietly(work)
-        except BaseException:
-            if not any(any(work.glob(stage)) for stage in WORTH_KEEPING):
-                _remove_quietly(work)
-            raise
+        raise
 
 
 @contextmanager

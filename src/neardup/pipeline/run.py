@@ -5,18 +5,22 @@ Each stage leaves files in a work folder, so that a stopped run can resume.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.standard_input import copy_standard_input, is_standard_input
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows, merge_sketches
 from neardup.pipeline.output import check_output, output_folder
+from neardup.pipeline.output_file import OutputFile, output_file
 from neardup.pipeline.record import finish_run
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, save_sketches
@@ -48,13 +52,38 @@ def run_job(
     `signals` is a context that determines when Ctrl-C takes effect.
     """
     make = make or find_near_duplicates
-    check_output(job.out, job.inputs, job.folders, job.against)
-    with signals() as obey, output_folder(job.out, job.force) as folder:
-        finished = make(
-            job, folder, InterruptibleProgress(RecordedProgress(progress, folder), obey)
-        )
+    if job.file is not None:
+        return _run_to_file(job, job.file, progress, make, signals)
+    check_output(job.out, _stored(job.inputs), job.folders, job.against)
+    with signals() as obey, output_folder(job.out, job.force, job.can_resume) as folder:
+        shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
+        inputs = copy_standard_input(job.inputs, folder, shown)
+        finished = make(replace(job, inputs=inputs), folder, shown)
         obey()
     return finished
+
+
+def _run_to_file(
+    job: Job, file: OutputFile, progress: Progress, make: MakeOutput, signals: Signals
+) -> record.FinishedRun:
+    """Run a job whose output is one file, or standard output."""
+    file.check(_stored(job.inputs), job.folders, job.force)
+    with output_file(file, job.force, job.can_resume) as folder:
+        with signals() as obey:
+            shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
+            inputs = copy_standard_input(job.inputs, folder, shown)
+            kept_file = file.choose_format(inputs)
+            kept_file.check(inputs)
+            finished = make(replace(job, inputs=inputs, kept_file=kept_file), folder, shown)
+            obey()
+        # Signals take effect at once again: a reader of standard output may be slow.
+        file.deliver(folder, kept_file.name)
+    return finished
+
+
+def _stored(inputs: Iterable[InputFile]) -> list[InputFile]:
+    """Return the inputs that are files already: not standard input."""
+    return [file for file in inputs if not is_standard_input(file)]
 
 
 def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
@@ -105,7 +134,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
         if job.kept:
             with clock.stage("filter"):
-                write_kept_files(folder / "kept", catalogue, kept, job.workers, progress)
+                write_kept_files(job, folder / "kept", catalogue, kept, progress)
         counts = record.RunCounts(
             len(sketches) - first_new,
             verdicts.count,

@@ -22,7 +22,7 @@ from types import FrameType
 from neardup.errors import UsageError
 from neardup.formatting import format_amount, format_bytes
 from neardup.pipeline.budget import resident_memory
-from neardup.pipeline.output import RUN_FILE, WORK_FOLDER, is_locked, is_run
+from neardup.pipeline.output import RUN_FILE, WORK_FOLDER, is_locked, is_run, work_folder
 from neardup.runtime import Progress
 
 STATUS_FILE = "status.json"
@@ -109,9 +109,12 @@ class RecordedProgress:
 
 def describe_status(out: Path) -> str:
     """Return a line about the run in OUT: whether it is running, stopped or finished."""
-    status = _read_status(out / WORK_FOLDER / STATUS_FILE)
+    work, locked = out / WORK_FOLDER, out
+    if not out.is_dir():
+        work = locked = work_folder(out)
+    status = _read_status(work / STATUS_FILE)
     if status is not None:
-        if is_locked(out):
+        if is_locked(locked):
             return f"running, process {status.pid}: {status.line()}"
         return f"stopped: {status.line()}; run the same command to resume"
     if is_run(out):

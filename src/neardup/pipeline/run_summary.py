@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from neardup.pipeline.record import FinishedRun
 
 
-def format_summary(finished: FinishedRun, options: Options, out: Path | str) -> str:
-    """Return the summary that is printed at the end of a run."""
+def format_summary(finished: FinishedRun, options: Options, page: str | Path | None) -> str:
+    """Return the summary that is printed at the end of a run.
+
+    Args:
+        finished: The run.
+        options: Its matching options.
+        page: Where its report is, if it has one.
+    """
     record = finished.record
     counts = {
         name: record["counts"][name]
@@ -54,7 +60,7 @@ def format_summary(finished: FinishedRun, options: Options, out: Path | str) -> 
             f"hot buckets         {record['full_buckets']['count']:,} in which not every document "
             "was compared; run.json lists them"
         )
-    return "\n".join([*lines, *last_lines(record, out)]) + "\n"
+    return "\n".join([*lines, *last_lines(record, page)]) + "\n"
 
 
 SHOWN_KINDS = 3
@@ -70,7 +76,7 @@ def _not_documents_line(kinds: dict[str, int]) -> Iterator[str]:
         yield "no documents        " + "   ".join(listed)
 
 
-def last_lines(record: dict[str, Any], out: Path | str) -> Iterator[str]:
+def last_lines(record: dict[str, Any], page: str | Path | None) -> Iterator[str]:
     """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
     yield from _not_documents_line(record.get("not_documents", {}))
     if record["skipped_files"]:
@@ -78,4 +84,5 @@ def last_lines(record: dict[str, Any], out: Path | str) -> Iterator[str]:
         files = "file" if skipped == 1 else "files"
         yield f"skipped             {skipped:,} bad {files}; run.json lists them"
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
-    yield f"{seconds:.1f} s, {memory:,.0f} MB at most; {out}/report.html shows it"
+    shown = "" if page is None else f"; {page} shows it"
+    yield f"{seconds:.1f} s, {memory:,.0f} MB at most{shown}"

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import make_strings
+from neardup.corpus.one_file import KeptRows, write_one_file
 from neardup.corpus.read import parse_rows
 from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
@@ -21,6 +22,7 @@ from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, to_arrow
 from neardup.pipeline.catalogue import Catalogue
+from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
 from neardup.runtime import Progress
@@ -113,23 +115,36 @@ def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Co
 
 
 def write_kept_files(
+    job: Job,
     folder: Path,
     catalogue: Catalogue,
     kept: NDArray[np.bool_],
-    workers: int,
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
 ) -> None:
     """Write kept/: a copy of every input without the rows of removed and rejected documents.
 
+    With `job.kept_file`, it is one file with the rows of all inputs, in the order of the inputs.
     `edit` returns the rows of a file that get another text, for the number of the file.
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
-    for place, file in enumerate(catalogue.files[catalogue.new :], catalogue.new):
+
+    def kept_rows(place: int) -> KeptRows:
         mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
-        edited = None if edit is None else edit(place)
-        write_kept(file, mask, folder / file.kept_name, progress.advance, workers, edited)
+        return KeptRows(catalogue.files[place], mask, None if edit is None else edit(place))
+
+    new = range(catalogue.new, len(catalogue.files))
+    if job.kept_file is not None:
+        order = {file: number for number, file in enumerate(job.inputs)}
+        places = sorted(new, key=lambda place: order[catalogue.files[place]])
+        rows = [kept_rows(place) for place in places]
+        path = folder / job.kept_file.name
+        write_one_file(rows, job.kept_file, path, progress.advance, job.workers)
+        return
+    for one in map(kept_rows, new):
+        path = folder / one.file.kept_name
+        write_kept(one.file, one.keep, path, progress.advance, job.workers, one.edit)
 
 
 class DocumentNames(Protocol):

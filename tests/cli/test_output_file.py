@@ -1,0 +1,174 @@
+"""`-o clean.jsonl` writes one file with the kept rows of all inputs, and nothing else unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from support.command_line import (
+    DOCUMENTS,
+    TEXTS,
+    WRITERS,
+    kept_rows,
+    neardup,
+    read_rows,
+    refused,
+    table,
+    write_jsonl,
+)
+
+from neardup.pipeline import run as batch_run
+
+KEPT = [DOCUMENTS[row] for row in kept_rows(TEXTS)]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+
+
+@pytest.mark.parametrize("ending", sorted(WRITERS))
+def test_one_file_of_every_format(tmp_path: Path, ending: str) -> None:
+    if ending in ("csv", "tsv"):
+        os.remove("a.jsonl")
+        WRITERS[ending](tmp_path / f"a.{ending}", DOCUMENTS)
+    ran = neardup(
+        "dedup", f"a.{ending}" if ending in ("csv", "tsv") else "a.jsonl", "-o", f"b.{ending}"
+    )
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("17 documents   9 kept")
+    assert "report.html" not in ran.out
+    assert read_rows(tmp_path / f"b.{ending}") == KEPT
+    assert len(os.listdir()) == 2
+
+
+@pytest.mark.parametrize("first", ["jsonl", "parquet", "csv", "arrow"])
+@pytest.mark.parametrize("to", ["jsonl", "parquet"])
+def test_inputs_of_two_formats_become_one_file(tmp_path: Path, first: str, to: str) -> None:
+    rows = [row | {"score": str(row["score"])} for row in DOCUMENTS]  # CSV has strings only
+    WRITERS[first](tmp_path / f"1.{first}", rows[:8])
+    write_jsonl(tmp_path / "2.jsonl", rows[8:])
+    ran = neardup("dedup", f"1.{first}", "2.jsonl", "-o", f"both.{to}", "-q")
+    assert ran.code == 0, ran.err
+    assert read_rows(tmp_path / f"both.{to}") == [rows[row] for row in kept_rows(TEXTS)]
+
+
+def test_texts_become_rows_with_id_and_text(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    for name in ("b", "a"):
+        (tmp_path / "texts" / f"{name}.txt").write_text(f"this is the text of {name}")
+    ran = neardup("dedup", "texts", "-o", "texts.jsonl", "-q")
+    assert ran.code == 0, ran.err
+    assert [tuple(row.values()) for row in read_rows(tmp_path / "texts.jsonl")] == [
+        ("a.txt", "this is the text of a"),
+        ("b.txt", "this is the text of b"),
+    ]
+
+
+def test_rows_are_in_the_order_of_the_inputs_whatever_is_preferred(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "1.jsonl", [{"id": 1, "text": "one"}, {"id": 2, "text": "two"}])
+    write_jsonl(tmp_path / "2.jsonl", [{"id": 3, "text": "two"}, {"id": 4, "text": "four"}])
+    ran = neardup("dedup", "1.jsonl", "2.jsonl", "--prefer", "2.jsonl", "-o", "c.jsonl", "-q")
+    assert ran.code == 0, ran.err
+    assert [row["id"] for row in read_rows(tmp_path / "c.jsonl")] == [1, 3, 4]
+
+
+def test_removed_and_report_on_request(tmp_path: Path) -> None:
+    assert neardup("dedup", "a.jsonl", "-o", "run", "-q").code == 0
+    ran = neardup(
+        "dedup", "a.jsonl", "-o", "b.jsonl", "--removed", "r/removed.parquet", "--report", "b.html"
+    )
+    assert ran.code == 0, ran.err
+    assert "b.html shows it" in ran.out
+    assert table(tmp_path / "r", "removed") == table(tmp_path / "run", "removed")
+    assert sorted(os.listdir()) == ["a.jsonl", "b.html", "b.jsonl", "r", "run"]
+
+
+def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text("mine")
+    refused(neardup("dedup", "a.jsonl", "-o", "b.jsonl", "-q"), 1, "b.jsonl exists", "--force")
+    (tmp_path / "r.parquet").write_text("mine")
+    asked = ("dedup", "a.jsonl", "-o", "c.jsonl", "--removed", "r.parquet", "-q")
+    refused(neardup(*asked), 1, "r.parquet exists", "--force")
+    assert (tmp_path / "b.jsonl").read_text() == "mine"
+    assert neardup("dedup", "a.jsonl", "-o", "b.jsonl", "--force", "-q").code == 0
+    assert read_rows(tmp_path / "b.jsonl") == KEPT
+
+
+def test_a_stopped_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch_run, "write_tables", stop)
+        ran = neardup("dedup", "a.jsonl", "-o", "b.jsonl", "-q")
+        assert (ran.code, "the same command goes on" in ran.err) == (130, True)
+    assert sorted(os.listdir()) == [".b.jsonl.unfinished", "a.jsonl"]
+    assert "stopped: " in neardup("status", "b.jsonl").out
+    ran = neardup("dedup", "a.jsonl", "-o", "b.jsonl")
+    assert ran.code == 0 and "resuming: " in ran.err
+    assert read_rows(tmp_path / "b.jsonl") == KEPT
+    assert sorted(os.listdir()) == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_failed_run_leaves_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text("mine")
+    (tmp_path / "bad.jsonl").write_text("{")
+    asked = ("dedup", "bad.jsonl", "-o", "b.jsonl", "--force", "--strict", "-q")
+    refused(neardup(*asked), 1, "row 0")
+    assert (tmp_path / "b.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (("-o", "a.jsonl", "--force"), ("a.jsonl is an input",)),
+        (("-o", "b.jsonl", "--pairs"), ("--pairs", "folder")),
+        (("-o", "b.jsonl", "--save-sketches"), ("--save-sketches", "folder")),
+        (("-o", "b.jsonl", "--no-kept"), ("--no-kept", "folder")),
+        (("-o", "out", "--removed", "r.parquet"), ("--removed", "removed.parquet")),
+        (("-o", "b.jsonl", "--removed", "r.txt"), ("r.txt", ".parquet or .jsonl")),
+        (("-o", "b.jsonl", "--removed", "b.jsonl"), ("the same file",)),
+        (("-o", "b.csv"), ("jsonl", "csv", ".jsonl")),
+        (("-o", "b.txt"), ("text", ".jsonl or .parquet")),
+        (("-o", "b.jsonl", "--engine", "spark"), ("--engine spark", "folder")),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: tuple[str, ...], parts: tuple[str]) -> None:
+    refused(neardup("dedup", "a.jsonl", *options, "-q"), 2, *parts)
+    assert os.listdir() == ["a.jsonl"]
+
+
+def test_an_output_inside_of_the_input_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / "x.jsonl", DOCUMENTS)
+    refused(neardup("dedup", "in", "-o", "in/out.jsonl", "-q"), 2, "inside the input")
+
+
+def test_csv_with_another_header_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("text,n\na,1\n")
+    (tmp_path / "2.csv").write_text("n,text\n1,b\n")
+    refused(
+        neardup("dedup", "1.csv", "2.csv", "-o", "b.csv", "-q"), 2, "different headers", "folder"
+    )
+    assert neardup("dedup", "1.csv", "2.csv", "-o", "b.jsonl", "-q").code == 0
+    assert read_rows(tmp_path / "b.jsonl") == [{"text": "a", "n": "1"}, {"n": "1", "text": "b"}]
+
+
+def test_a_field_of_two_types_has_no_column(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "1.jsonl", [{"text": "one", "n": 1}])
+    write_jsonl(tmp_path / "2.jsonl", [{"text": "two", "n": "secret"}])
+    ran = neardup("dedup", "1.jsonl", "2.jsonl", "-o", "b.parquet", "-q")
+    refused(ran, 2, "2.jsonl", "'n'", "folder")
+    assert "secret" not in ran.err
+    assert sorted(os.listdir()) == [".b.parquet.unfinished", "1.jsonl", "2.jsonl", "a.jsonl"]
+
+
+def test_the_record_on_request(tmp_path: Path) -> None:
+    ran = neardup("dedup", "a.jsonl", "-o", "b.parquet", "--json")
+    assert json.loads(ran.out)["counts"]["kept"] == 9
+    assert pq.read_table(tmp_path / "b.parquet").num_rows == 9
