@@ -66,7 +66,7 @@ def dedup_files(
     memory. The same call resumes a run that was stopped.
 
     Args:
-        inputs: Files, folders or globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, or a
+        inputs: Files, folders or globs: JSONL, JSON, Parquet, CSV/TSV, Arrow/Feather, or a
             folder of text files, one document a file.
         out: The folder to write. By default a temporary one, which is deleted with the result.
         text: The column with the texts of the documents.

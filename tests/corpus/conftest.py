@@ -14,12 +14,15 @@ import pytest
 from neardup.corpus.documents import Columns, concat_keep
 from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import parse_chunk, read_chunks
+from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
 
 
-def _read(path: Path, columns: Columns | None = None, size: int = 1 << 20) -> SimpleNamespace:
+def _read(
+    path: Path, columns: Columns | None = None, size: int = 1 << 20, **how: Any
+) -> SimpleNamespace:
     columns = columns or Columns()
-    (file,) = find_inputs([path])
+    (file,) = find_inputs([path], **how)
     found = SimpleNamespace(texts=[], ids=[], within=[], rejected={}, keep=None, batches=0)
     keeps = []
     for chunk in read_chunks(file, columns, size):
@@ -43,9 +46,9 @@ def _read(path: Path, columns: Columns | None = None, size: int = 1 << 20) -> Si
     return found
 
 
-def _rewrite(path: Path, keep: list[bool], to: Path) -> Path:
-    (file,) = find_inputs([path])
-    write_kept(file, np.array(keep, bool), to)
+def _rewrite(path: Path, keep: list[bool], to: Path, edit: Edit | None = None, **how: Any) -> Path:
+    (file,) = find_inputs([path], **how)
+    write_kept(file, np.array(keep, bool), to, edit=edit)
     return to
 
 

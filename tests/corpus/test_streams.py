@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import random
 from collections.abc import Callable
@@ -15,6 +17,7 @@ import pytest
 
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.read import Columns, chunks_of, parse_chunk, read_chunks
+from neardup.corpus.streams import read_decompressed
 from neardup.errors import InputError, UsageError
 
 Read = Callable[..., Any]
@@ -27,7 +30,7 @@ def zstd(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-PACKERS = {".gz": gzip.compress, ".zst": zstd}
+PACKERS = {".gz": gzip.compress, ".zst": zstd, ".bz2": bz2.compress, ".xz": lzma.compress}
 packed = pytest.mark.parametrize("suffix", PACKERS)
 ROWS = [json.dumps({"text": random.Random(n).randbytes(20).hex()}) + "\n" for n in range(40)]
 CONTENT = "".join(ROWS).encode()
@@ -77,7 +80,7 @@ def test_large_file_truncated_at_a_block_is_an_error(
 
 
 @packed
-@pytest.mark.parametrize("garbage", [b"\0", b"\0" * 512, b"garbage", b"\x1f\x8b", b"(\xb5/\xfd"])
+@pytest.mark.parametrize("garbage", [b"\0", b"\0" * 511, b"garbage", b"\x1f\x8b", b"(\xb5/\xfd"])
 def test_garbage_after_compressed_data_is_an_error(
     tmp_path: Path, read: Read, suffix: str, garbage: bytes
 ) -> None:
@@ -87,12 +90,48 @@ def test_garbage_after_compressed_data_is_an_error(
         read(path)
 
 
-def test_flipped_bit_in_gzip_is_an_error(tmp_path: Path, read: Read) -> None:
-    whole = bytearray(gzip.compress(CONTENT))
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])  # zstd's checksum is optional
+def test_flipped_bit_is_an_error(tmp_path: Path, read: Read, suffix: str) -> None:
+    path = tmp_path / f"a.jsonl{suffix}"
+    whole = bytearray(PACKERS[suffix](CONTENT))
     whole[len(whole) // 2] ^= 4
-    (tmp_path / "a.jsonl.gz").write_bytes(whole)
-    with pytest.raises(InputError, match="corrupt gzip data"):
-        read(tmp_path / "a.jsonl.gz")
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match=r"corrupt (gzip|bz2|xz) data"):
+        read(path)
+
+
+def test_xz_may_be_padded_after_each_stream(tmp_path: Path, read: Read) -> None:
+    path = tmp_path / "a.jsonl.xz"
+    pack = lzma.compress
+    path.write_bytes(pack(CONTENT[:700]) + b"\0" * 8 + pack(CONTENT[700:]) + b"\0" * 70000)
+    assert len(read(path, size=100).texts) == 40
+
+
+def test_xz_that_asks_for_too_much_memory_is_refused(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neardup.corpus.packing.XZ_MEMORY", 1 << 20)
+    (tmp_path / "a.jsonl.xz").write_bytes(lzma.compress(CONTENT))
+    with pytest.raises(InputError, match=r"a\.jsonl.*1 MB of memory do not suffice.*xz -9"):
+        read(tmp_path / "a.jsonl.xz")
+
+
+@packed
+def test_a_bomb_is_read_in_small_pieces(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.txt{suffix}").write_bytes(PACKERS[suffix](b"\0" * (8 << 20)))
+    sizes = [len(piece) for piece in read_decompressed(find_inputs([tmp_path])[0], 1 << 16)]
+    assert (sum(sizes), max(sizes)) == (8 << 20, 1 << 16)
+
+
+@packed
+def test_kept_rows_are_compressed_as_the_input_was(
+    tmp_path: Path, read: Read, rewrite: Callable[..., Path], suffix: str
+) -> None:
+    path, magic = tmp_path / f"a.jsonl{suffix}", PACKERS[suffix](b"")[:3]
+    path.write_bytes(PACKERS[suffix](CONTENT))
+    kept = rewrite(path, [row % 2 == 0 for row in range(40)], tmp_path / f"b.jsonl{suffix}")
+    assert kept.read_bytes().startswith(magic)
+    assert read(kept).texts == read(path).texts[::2]
 
 
 def test_uncompressed_data_in_a_gz_file_is_an_error(tmp_path: Path, read: Read) -> None:

@@ -117,8 +117,9 @@ CONFIG_HELP: Final = (
 )
 
 INPUT_HELP: Final = (
-    "Files, folders or quoted globs: JSONL (.gz, .zst), Parquet, CSV/TSV, Arrow/Feather, "
-    "WARC/WET, tar and zip of texts, or a folder of text files, one document a file."
+    "Files, folders or quoted globs: JSONL, JSON, CSV/TSV (also .gz, .zst, .xz, .bz2), "
+    "Parquet, Arrow/Feather, WARC/WET, tar and zip of texts, or a folder of text files, one "
+    "document a file."
 )
 Inputs = Annotated[list[str], argument("INPUT", INPUT_HELP)]
 Out = Annotated[
@@ -178,8 +179,9 @@ Format = Annotated[
     str,
     option(
         "NAME",
-        "The format of all inputs: jsonl, parquet, csv, tsv, arrow, warc, tar, zip or text (every "
-        "file is one document); auto goes by the file names.",
+        "The format of all inputs: jsonl, json (an array, or objects one after another), lines "
+        "(one document a line), parquet, csv, tsv, arrow, warc, tar, zip or text (every file is "
+        "one document); auto goes by the file names, and by the contents of .json.",
         panel=INPUT,
     ),
     RARE,

@@ -2,7 +2,7 @@
 
 Finding, reading, cutting and writing files ask a row; readers and writers are in tables by the
 name of a format (`read.READERS`, `write.WRITERS`). To add a format, add a row here, its reader and
-its writer there. To add a compression, add a row here and its stream in `streams.py`.
+its writer there. To add a compression, add a row here and its streams in `packing.py`.
 
 Importing this module imports neither NumPy nor PyArrow: `neardup --help` needs it.
 """
@@ -82,6 +82,32 @@ def is_json_lines(head: bytes) -> bool:
     return _is_object(line)
 
 
+def is_json(head: bytes) -> bool:
+    """Return whether a file that is not JSON Lines is an array, or objects that take many lines.
+
+    >>> is_json(b'[\\n{"text": "a"}'), is_json(b'{\\n  "text": "a"\\n}\\n'), is_json(b"[1] See.")
+    (True, True, False)
+    """
+    head = head.removeprefix(BOM).lstrip()
+    if head.startswith(b"["):
+        return _begins_array(head[1:].decode("utf-8", "replace").lstrip())
+    lines = [line for line in head.split(b"\n", 8)[:8] if line.strip()]
+    begins_object = head.startswith(b"{") and head[1:].lstrip()[:1] in b'"}'
+    # Lines of which only the first is damaged are JSON Lines.
+    return begins_object and not any(_is_object(line) for line in lines[1:2])
+
+
+def _begins_array(text: str) -> bool:
+    """Return whether this can be an array of JSON, from after its bracket."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        # Truncated, longer than what is known, or the array is empty.
+        return text[:1] in ("", "{", "[", '"') or text.rstrip() == "]"
+    after = text[end:].lstrip()
+    return after[:1] in ("", ",") or (after[0] == "]" and not after[1:].strip())
+
+
 def _is_object(line: bytes) -> bool:
     if not line.startswith(b"{"):
         return False
@@ -94,6 +120,7 @@ def _is_object(line: bytes) -> bool:
 _ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
 _ROWS: Final = (
     FileFormat("jsonl", (".jsonl", ".ndjson", ".jl", ".json"), is_json_lines, cut_by=BYTE_RANGES),
+    FileFormat("json", (".json",), is_json),
     FileFormat(
         "parquet",
         (".parquet", ".pq"),
@@ -101,6 +128,7 @@ _ROWS: Final = (
         is_packed=True,
         cut_by=ROW_GROUPS,
     ),
+    FileFormat("lines", cut_by=BYTE_RANGES, has_columns=False),
     FileFormat("csv", (".csv",)),
     FileFormat("tsv", (".tsv",)),
     FileFormat(
@@ -131,11 +159,13 @@ CHOICES: Final = ("auto", *(row.name for row in _ROWS if not row.variant_of))
 _COMPRESSIONS: Final = (
     Compression("gzip", (".gz",), b"\x1f\x8b"),
     Compression("zstd", (".zst", ".zstd"), b"\x28\xb5\x2f\xfd"),
+    Compression("bz2", (".bz2",), b"BZh"),
+    Compression("xz", (".xz",), b"\xfd7zXZ\0"),
 )
 COMPRESSIONS: Final = {row.name: row for row in _COMPRESSIONS}
 """Name -> row."""
 COMPRESSION_OF_ENDING: Final = {ending: row.name for row in _COMPRESSIONS for ending in row.endings}
-UNREAD_ENDINGS: Final = frozenset({".bz2", ".xz", ".lz4", ".br", ".7z"})
+UNREAD_ENDINGS: Final = frozenset({".lz4", ".br", ".7z"})
 """Endings of compressions and archives that are not read: such a file is refused."""
 
 

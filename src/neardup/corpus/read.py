@@ -29,7 +29,9 @@ from neardup.corpus.columns import (
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.json_records import read_json_blocks
 from neardup.corpus.jsonl import parse_lines, select_lines
+from neardup.corpus.plain_lines import parse_plain_lines
 from neardup.corpus.streams import (
     Meter,
     changed_error,
@@ -57,8 +59,8 @@ class Chunk:
     Attributes:
         files: The file, or the text files.
         first: Whether the file begins with this chunk.
-        data: JSONL lines, or an Arrow stream of the required columns (CSV, Parquet, Arrow).
-        span: Instead of data, (start, length) of the lines of an uncompressed JSONL file.
+        data: Lines (JSON, plain), or an Arrow stream of the required columns (CSV, Parquet, Arrow).
+        span: Instead of data, (start, length) of the lines of an uncompressed file.
         rejected: Rows that were rejected when the file was cut, with the reason of each.
         unread: How many records or members before or between its rows are no rows, by reason.
         stored: The number of bytes on disk that were read for it.
@@ -74,7 +76,7 @@ class Chunk:
 
 
 Part = tuple[int, int] | None
-"""A range of bytes of a JSONL file, or of row groups of a Parquet file; None for the whole file."""
+"""A range of bytes of a file of lines, of row groups of a Parquet file; None for the whole file."""
 
 
 class Cut(NamedTuple):
@@ -170,6 +172,11 @@ def _cut_lines(cut: Cut) -> Iterator[Chunk]:
             yield Chunk((cut.file,), False, block)
 
 
+def _cut_json(cut: Cut) -> Iterator[Chunk]:
+    for _, lines in read_json_blocks(cut.file, cut.size, cut.meter):
+        yield Chunk((cut.file,), False, lines)
+
+
 def _cut_records(cut: Cut) -> Iterator[Chunk]:
     records = delimited.parse_records(cut.file, cut.columns, cut.size, cut.meter)
     for table, rejected in records:
@@ -226,7 +233,7 @@ def _packed(table: pa.RecordBatch) -> bytes:
 
 
 def stored_bytes(chunk: Chunk) -> bytes:
-    """Return the lines of a chunk of JSONL."""
+    """Return the lines of a chunk: of JSON, also if the file has no lines, or of plain text."""
     return chunk.data if chunk.span is None else read_range(chunk.files[0], *chunk.span)
 
 
@@ -258,6 +265,19 @@ def _pick_json_lines(
     if count != size:
         raise changed_error(chunk.files[0])
     return parse_lines(lines, False, columns, chunk.files[0].name)
+
+
+def _parse_plain_lines(chunk: Chunk, _: Columns) -> Documents:
+    return parse_plain_lines(stored_bytes(chunk), chunk.first)
+
+
+def _pick_plain_lines(
+    chunk: Chunk, _: Columns, rows: npt.NDArray[np.int64], size: int
+) -> Documents:
+    lines, count = select_lines(stored_bytes(chunk), chunk.first, rows)
+    if count != size:
+        raise changed_error(chunk.files[0])
+    return parse_plain_lines(lines, False)
 
 
 def _parse_texts(chunk: Chunk, _: Columns) -> Documents:
@@ -338,6 +358,8 @@ _TABLES = Reader(_cut_tables, _unpacked)
 _RECORDS = Reader(_cut_records, _parse_records)
 READERS: Final[dict[str, Reader]] = {
     "jsonl": Reader(_cut_lines, _parse_json_lines, _pick_json_lines),
+    "json": Reader(_cut_json, _parse_json_lines, _pick_json_lines),
+    "lines": Reader(_cut_lines, _parse_plain_lines, _pick_plain_lines),
     "csv": _RECORDS,
     "tsv": _RECORDS,
     "parquet": _TABLES,

@@ -22,6 +22,7 @@ from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, ma
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import LineBounds, parse_lines, select_lines
+from neardup.corpus.plain_lines import parse_plain_lines
 from neardup.corpus.streams import changed_error
 from neardup.errors import UsageError
 from neardup.text.arrays import view_strings as ragged
@@ -128,6 +129,32 @@ def edit_lines(
     texts = parse_lines(select_lines(block, first, rows)[0], False, edit.columns, name).texts
     fresh = edit.rewrite(rows + start, texts)
     return edit_strings(block, starts[lines], ends[lines], edit.columns.text, fresh)
+
+
+def edit_plain_lines(
+    block: bytes, bounds: LineBounds, first: bool, start: int, edit: Edit
+) -> bytes:
+    """Return a block of lines, each of which is a text, with the new texts.
+
+    The arguments are those of `edit_lines`.
+    """
+    starts, ends, is_document = bounds
+    documents = np.flatnonzero(is_document)
+    rows = np.flatnonzero(edit.changed[start : start + len(documents)])
+    if not len(rows):
+        return block
+    lines = documents[rows]
+    texts = parse_plain_lines(select_lines(block, first, rows)[0], False).texts
+    fresh = edit.rewrite(rows + start, texts).to_pylist()
+    pieces: list[bytes] = []
+    done = 0
+    for begin, end, text in zip(starts[lines].tolist(), ends[lines].tolist(), fresh, strict=True):
+        line = block[begin:end]
+        mark = BOM if first and not begin and line.startswith(BOM) else b""
+        line_end = line[len(line.removesuffix(b"\n").removesuffix(b"\r")) :]
+        pieces += (block[done:begin], mark, text.encode(), line_end)
+        done = end
+    return b"".join([*pieces, block[done:]])
 
 
 def edit_strings(

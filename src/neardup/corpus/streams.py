@@ -1,22 +1,18 @@
-"""Read the bytes of a file, decompressed and in whole lines; raise an error if it is truncated.
-
-PyArrow's CompressedInputStream raises for gzip and zstd data that is truncated at any byte or
-followed by garbage, and reads concatenated members and frames (tested at every position). It
-accepts zero bytes as an empty stream: this module checks that case. A file truncated exactly
-between two members is valid, so that can't be detected.
-"""
+"""Read the bytes of a file: decompressed, in UTF-8, in whole lines or records."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import IO
 
 import pyarrow as pa
 
 from neardup.corpus.documents import LONGEST
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.packing import unpack
 from neardup.errors import InputError
 
 SKIP = "get it again, or leave it out with --skip-bad-files"
@@ -139,14 +135,10 @@ def read_decompressed(file: InputFile, size: int, meter: Meter | None = None) ->
     meter = meter or Meter()
     with open_unbuffered(file) as raw:
         if file.compression is None:
-            source: IO[bytes] | pa.NativeFile = raw
-        elif os.fstat(raw.fileno()).st_size == 0:
-            raise InputError(
-                f"{file.name}: truncated {file.compression} data (0 bytes): get it again"
-            )
+            pieces = iter(partial(raw.read, size), b"")
         else:
-            source = pa.CompressedInputStream(raw, file.compression)
-        while piece := source.read(size):
+            pieces = unpack(raw, file.compression, size)
+        for piece in pieces:
             meter.at = raw.tell()
             yield piece
 

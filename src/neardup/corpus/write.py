@@ -1,10 +1,10 @@
 """Write the kept rows of a file, in the same format and with the same compression.
 
-Lines of JSONL, records of CSV and text files are copied byte for byte. Parquet and Arrow files keep
-their schema and metadata, the codec of every Parquet column and the number of rows in a row group;
-compression levels and encodings are not recorded in a file, so they are PyArrow's defaults. Rows
-may get new texts. The file is written under a temporary name beside its destination and renamed at
-the end, so that an incomplete file never has the final name.
+Lines, records of JSON and CSV, and text files are copied byte for byte. Parquet and Arrow files
+keep their schema and metadata, the codec of every Parquet column and the number of rows in a row
+group; compression levels and encodings are not recorded in a file, so they are PyArrow's defaults.
+Rows may get new texts. The file is written under a temporary name beside its destination and
+renamed at the end, so that an incomplete file never has the final name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import pyarrow.parquet as pq
 from neardup.corpus import columnar, delimited, tar_members, warc_copy, zip_members
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.json_output import kept_json
 from neardup.corpus.jsonl import LineBounds, find_line_bounds
+from neardup.corpus.packing import pack
 from neardup.corpus.read import Chunk, read_chunks, stored_bytes
 from neardup.corpus.rows import (
     Advance,
@@ -32,6 +34,7 @@ from neardup.corpus.rows import (
     Rows,
     edit_batch,
     edit_lines,
+    edit_plain_lines,
     edit_records,
     edit_text,
     filter_batch,
@@ -175,7 +178,7 @@ def open_sink(compression: str | None, beside: Path) -> Iterator[IO[bytes] | pa.
         if compression is None:
             yield raw
         else:
-            with pa.CompressedOutputStream(pa.PythonFile(raw, "w"), compression) as packed:
+            with pack(raw, compression) as packed:
                 yield packed
 
 
@@ -185,10 +188,16 @@ def name_errors(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield from blocks
 
 
-def _write_jsonl(rows: Rows, beside: Path) -> None:
+def _write_lines(rows: Rows, beside: Path) -> None:
     with open_sink(rows.file.compression, beside) as sink:
         for lines in kept_lines(rows):
             sink.write(lines)
+
+
+def _write_json(rows: Rows, beside: Path) -> None:
+    with open_sink(rows.file.compression, beside) as sink:
+        for part in name_errors(rows.file, kept_json(rows)):
+            sink.write(part)
 
 
 def kept_lines(rows: Rows) -> Iterator[bytes]:
@@ -219,7 +228,11 @@ def _numbered(
 
 def _edited(edit: Edit, lines: tuple[Chunk, bytes, LineBounds, int]) -> tuple[bytes, LineBounds]:
     chunk, data, bounds, row = lines
-    fresh = edit_lines(data, bounds, chunk.first, row, edit, chunk.files[0].name)
+    file = chunk.files[0]
+    if file.format == "lines":
+        fresh = edit_plain_lines(data, bounds, chunk.first, row, edit)
+    else:
+        fresh = edit_lines(data, bounds, chunk.first, row, edit, file.name)
     return fresh, bounds if fresh is data else find_line_bounds(fresh, chunk.first)
 
 
@@ -301,7 +314,9 @@ def _stored(file: InputFile) -> Iterator[bytes]:
 
 
 WRITERS: Final[dict[str, Callable[[Rows, Path], None]]] = {
-    "jsonl": _write_jsonl,
+    "jsonl": _write_lines,
+    "json": _write_json,
+    "lines": _write_lines,
     "csv": _write_delimited,
     "tsv": _write_delimited,
     "text": _write_text,

@@ -178,6 +178,8 @@ def _load_kernels(files: Sequence[InputFile], sketcher: Sketcher) -> None:
     _Best(1, 0).add(tiny, _hashes(tiny, sketcher), "", 0)
     if any(file.format == "jsonl" for file in files):
         _ = kernels.read_records
+    if any(file.format == "json" for file in files):
+        _ = kernels.read_records, kernels.lines_of_json
 
 
 def _one_slot(spec: Spec, seed: int) -> Sketcher:

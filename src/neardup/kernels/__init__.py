@@ -64,6 +64,7 @@ KERNELS = {
         "tokens_below",
     ),
     "json_edit": ("edit_strings",),
+    "json_records": ("lines_of_json",),
     "jsonl": ("read_records",),
     "lines": (
         "count_lines",
