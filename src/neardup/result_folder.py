@@ -143,6 +143,7 @@ def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict
             RoundTally(verified=decisions.compared),
             reasons,
             vetoed=vetoed,
+            undated=decisions.undated,
         ),
     )
     # Rounds are those of the engine for files; how many comparisons failed is not counted here.

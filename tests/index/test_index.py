@@ -302,3 +302,20 @@ def test_reopening_with_the_same_options_is_possible_and_others_are_refused_by_v
     ):
         with pytest.raises((ParameterError, SpecMismatch), match=message):
             neardup.Index.open(path, **other)
+
+
+def test_index_shows_itself_and_knows_its_ids(tmp_path):
+    path = tmp_path / "index"
+    with neardup.Index.open(path, **SMALL) as index:
+        index.add("a", TEXT)
+        index.add("b", NEAR)
+        assert repr(index) == f"Index('{path}', 2 documents, threshold 0.5 of word:2 shingles)"
+        assert "a" in index and "c" not in index and 1 not in index
+        assert len(index) == 2
+        index.remove("a")
+        assert "a" not in index
+        with neardup.Index.open(path, read_only=True) as reader:
+            assert repr(reader).endswith("1 document, threshold 0.5 of word:2 shingles, read-only)")
+    assert repr(index) == f"Index('{path}', closed)"
+    with neardup.Index.open(tmp_path / "bits", sketch="simhash", hamming=5) as index:
+        assert "0 documents, Hamming distance <= 5 of word:5 shingles" in repr(index)

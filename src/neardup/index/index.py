@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from neardup.errors import Conflict, ParameterError
-from neardup.formatting import parse_bytes
+from neardup.formatting import format_count, parse_bytes
 from neardup.index import cutover, rebuild
 from neardup.index.answer import Answer, Document, DocumentCluster, SimilarDocument
 from neardup.index.exchange import export_store
@@ -157,6 +157,25 @@ class Index:
             return self._opened.generation.count_documents()[0]
         with self._opened.while_open() as generation:
             return generation.count_documents()[0]
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a document has this id."""
+        return isinstance(id, str) and self.get(id) is not None
+
+    def __repr__(self) -> str:
+        if self._opened.closed:
+            return f"Index({str(self.path)!r}, closed)"
+        options = self.options
+        point = (
+            f"Hamming distance <= {options.hamming}"
+            if options.by_bits
+            else (f"threshold {options.threshold:g}")
+        )
+        read_only = ", read-only" if self.read_only else ""
+        return (
+            f"Index({str(self.path)!r}, {format_count(len(self), 'document')}, {point} of "
+            f"{options.spec.shingle} shingles{read_only})"
+        )
 
     @property
     def path(self) -> Path:

@@ -84,6 +84,11 @@ class OpenIndex:
                 raise UsageError(f"{self.path} is closed: open it again")
             yield self.generation
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     def close(self) -> None:
         """Finish queued requests, write a snapshot if one is due, and release the lock."""
         with self._closing:
