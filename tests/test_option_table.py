@@ -9,13 +9,13 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import typer
 
 import neardup
-from neardup import spark
+from neardup import measure_table, spark
 from neardup.cli import app
 from neardup.corpus.documents import Columns
 from neardup.errors import ParameterError
@@ -23,6 +23,7 @@ from neardup.formats import config
 from neardup.index import settings
 from neardup.option_table import (
     PLACES,
+    PRESETS,
     IndexOptions,
     MatchingOptions,
     SpecOptions,
@@ -35,6 +36,7 @@ from neardup.pipeline.job import Job
 from neardup.pipeline.record import RunCounts, describe_run
 from neardup.pipeline.stages.decide import RoundTally
 from neardup.service.models import ShadowRequest
+from neardup.sketch import bulk
 from neardup.spec import Spec
 
 ALL = options_of(MatchingOptions)
@@ -163,6 +165,13 @@ def test_changed_option_is_in_the_settings_of_an_index(name: str) -> None:
     changed = stored(CHANGES[name])
     assert changed != stored(without)
     assert settings.IndexSettings.of_stored(changed, "test").stored == changed
+
+
+def test_typed_choices_are_those_of_the_tables() -> None:
+    assert ALL["measure"].choices == measure_table.CHOICES
+    assert ALL["preset"].choices == tuple(PRESETS)
+    assert set(ALL["sketch"].choices) == {*bulk.MAKE, *bulk.MAKE_WEIGHTED}
+    assert inspect.signature(neardup.dedup).parameters["bits"].annotation == Literal[1, 2, 4, 8, 16]
 
 
 def test_fields_of_the_checked_values_are_the_options_of_the_table() -> None:

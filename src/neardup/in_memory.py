@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from neardup import cluster, kernels
 from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
-from neardup.corpus.frames import read_data, require_rereadable
+from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.lsh.buckets import Buckets, group_by_key
-from neardup.measure_table import CHOICES, MEASURES
+from neardup.measure_table import CHOICES, MEASURES, MeasureName
 from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
-from neardup.spec import Spec, check_choice
+from neardup.spec import ProfileName, Spec, check_choice
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
@@ -304,7 +304,7 @@ def find_frequencies(
 
 @takes_options("neardup.dedup")
 def dedup(
-    data: object,
+    data: DocumentData,
     *,
     text: str = "text",
     id: str | None = None,
@@ -375,9 +375,9 @@ def similarity(
     b: str,
     *,
     shingle: str = "word:5",
-    text_profile: str = "standard",
+    text_profile: ProfileName = "standard",
     strip: str | None = None,
-    measure: str = "jaccard",
+    measure: MeasureName = "jaccard",
 ) -> float:
     """Return the exact similarity of two texts, from 0 to 1: 1 if they have the same shingles.
 

@@ -12,7 +12,7 @@ Importing this module imports neither NumPy nor PyArrow: `neardup --help` needs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 SETS: Final = "sorted sets of shingles"
 BAGS: Final = "sorted bags of shingles"
@@ -106,6 +106,7 @@ MEASURES: Final = {
         components="components_near",
     ),
 }
+MeasureName: TypeAlias = Literal["jaccard", "containment"]
 CHOICES: Final = tuple(name for name, row in MEASURES.items() if row.choice)
 """The names that --measure takes, the default first."""
 

@@ -21,19 +21,34 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from textwrap import fill, indent
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from neardup.errors import ParameterError
-from neardup.measure_table import CHOICES, describe_choices
-from neardup.spec import B_BITS, HASHES, PROFILES
+from neardup.measure_table import CHOICES, MeasureName, describe_choices
+from neardup.spec import HashName, ProfileName, SlotBits
 
 SIMILAR: Final = "What counts as similar"
 KEPT: Final = "What is kept"
 
-SKETCHES: Final = ("minhash", "oneperm", "weighted", "simhash")
-VERIFY: Final = ("exact", "estimate", "none")
-CLUSTER: Final = ("stars", "components")
-WEIGHTS: Final = ("tf", "tf-idf")
+SketchName: TypeAlias = Literal["minhash", "oneperm", "weighted", "simhash"]
+VerifyName: TypeAlias = Literal["exact", "estimate", "none"]
+ClusterName: TypeAlias = Literal["stars", "components"]
+WeightsName: TypeAlias = Literal["tf", "tf-idf"]
+PresetName: TypeAlias = Literal["fineweb", "nemo", "short"]
+VERIFY: Final[tuple[str, ...]] = get_args(VerifyName)
+CLUSTER: Final[tuple[str, ...]] = get_args(ClusterName)
+WEIGHTS: Final[tuple[str, ...]] = get_args(WeightsName)
 # Operating points: fineweb and nemo are published, so that their results can be reproduced; short
 # is measured (docs/choosing.md), for texts in which one changed word changes most word shingles.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
@@ -51,25 +66,26 @@ class Option:
         help: What it does, in one or two sentences. Quotes no default and no choices.
         default: The value if it is not given; None if that depends on other options.
         otherwise: What happens if it is not given and there is no default, in a few words.
-        choices: The only values that are possible; empty if there are others.
         metavar: What stands for its value on the command line.
         panel: Under which heading help shows it.
         common: Whether help shows it at first, and not only --help-all.
         spec_field: The field of `Spec` that it becomes, if that has another name.
         name: Its name, in the library and config files; filled in from the TypedDict.
         type: Its type without None; filled in from the TypedDict.
+        choices: The only values that are possible, those of a `Literal` in the TypedDict; empty if
+            there are others.
     """
 
     help: str
     default: Any = None
     otherwise: str = ""
-    choices: tuple[Any, ...] = ()
     metavar: str = ""
     panel: str = SIMILAR
     common: bool = False
     spec_field: str = ""
     name: str = ""
     type: Any = None
+    choices: tuple[Any, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -81,6 +97,11 @@ class Option:
         """What happens if it is not given, in words: the default, or what chooses one."""
         both = ("" if self.default is None else str(self.default), self.otherwise)
         return "; ".join(filter(None, both))
+
+    @property
+    def annotation(self) -> Any:
+        """Its type with its choices, for editors."""
+        return Literal[self.choices] if self.choices else self.type
 
     @property
     def type_name(self) -> str:
@@ -147,12 +168,11 @@ class TextOptions(TypedDict, total=False):
     """How texts are normalised and hashed."""
 
     text_profile: Annotated[
-        str | None,
+        ProfileName | None,
         Option(
             "How texts are normalised before they are compared: conservative keeps upper and lower "
             "case apart, aggressive also folds accents, digits and compatibility forms.",
             default="standard",
-            choices=PROFILES,
             metavar="PROFILE",
             common=True,
             spec_field="profile",
@@ -168,12 +188,11 @@ class SignatureOptions(TypedDict, total=False):
     """How a document's signature is made."""
 
     sketch: Annotated[
-        str | None,
+        SketchName | None,
         Option(
             "How signatures are made: oneperm is faster with many slots, weighted counts repeated "
             "shingles, simhash makes fingerprints that are compared bit by bit.",
             default="minhash",
-            choices=SKETCHES,
             metavar="NAME",
         ),
     ]
@@ -186,11 +205,10 @@ class SignatureOptions(TypedDict, total=False):
         ),
     ]
     bits: Annotated[
-        int | None,
+        SlotBits | None,
         Option(
             "Bits of each slot that are stored; bands are made of the whole slots first.",
             otherwise="all",
-            choices=B_BITS,
             metavar="N",
         ),
     ]
@@ -216,12 +234,11 @@ class BandOptions(TypedDict, total=False):
         ),
     ]
     verify: Annotated[
-        str | None,
+        VerifyName | None,
         Option(
             "How candidates are verified: exact compares their shingles, estimate their "
             "signatures, none takes every candidate for a duplicate.",
             otherwise="exact; of a simhash, estimate",
-            choices=VERIFY,
             metavar="HOW",
             common=True,
         ),
@@ -250,24 +267,22 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
         ),
     ]
     preset: Annotated[
-        str | None,
+        PresetName | None,
         Option(
             "An operating point by name: short (char:5, threshold 0.5) for posts, titles and other "
             "texts of few words; published ones are fineweb (word:5, 14 bands of 8 rows) and nemo "
             "(char:24, 20 bands of 13 rows). Other options override its values.",
             otherwise="none",
-            choices=tuple(PRESETS),
             metavar="NAME",
             common=True,
         ),
     ]
     hash: Annotated[
-        str | None,
+        HashName | None,
         Option(
             "The hash function for words; siphash needs a secret key, without which nobody can "
             "construct a copy that is not found.",
             default="xxh64",
-            choices=HASHES,
             metavar="NAME",
         ),
     ]
@@ -294,11 +309,10 @@ class PointOptions(ThresholdOptions, BandOptions, total=False):
         ),
     ]
     measure: Annotated[
-        str | None,
+        MeasureName | None,
         Option(
             f"What similarity is: {describe_choices()}.",
             default=CHOICES[0],
-            choices=CHOICES,
             metavar="NAME",
         ),
     ]
@@ -330,12 +344,11 @@ class MatchingOptions(IndexOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
     weights: Annotated[
-        str | None,
+        WeightsName | None,
         Option(
             "With --sketch weighted or simhash: tf counts every occurrence of a shingle, tf-idf "
             "gives more weight to shingles that are in few documents.",
             default="tf",
-            choices=WEIGHTS,
             metavar="HOW",
         ),
     ]
@@ -363,12 +376,11 @@ class MatchingOptions(IndexOptions, total=False):
         ),
     ]
     cluster: Annotated[
-        str | None,
+        ClusterName | None,
         Option(
             "What is removed: stars, documents that are similar to a kept one; components, whole "
             "chains of similar documents.",
             default="stars",
-            choices=CLUSTER,
             metavar="HOW",
             panel=KEPT,
         ),
@@ -466,8 +478,9 @@ def _rows() -> dict[str, Option]:
     for name, hint in hints.items():
         kind, row = get_args(hint)
         parts = [part for part in get_args(kind) if part is not NoneType]
-        joined = functools.reduce(lambda a, b: a | b, parts)
-        rows[name] = replace(row, name=name, type=joined)
+        choices = get_args(parts[0]) if get_origin(parts[0]) is Literal else ()
+        joined = type(choices[0]) if choices else functools.reduce(lambda a, b: a | b, parts)
+        rows[name] = replace(row, name=name, type=joined, choices=choices)
     return rows
 
 
@@ -530,7 +543,10 @@ def takes_options(place: str) -> Callable[[F], F]:
         fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         named = [
             inspect.Parameter(
-                row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default, annotation=row.type
+                row.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=row.default,
+                annotation=row.annotation,
             )
             for row in rows.values()
         ]

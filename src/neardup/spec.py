@@ -11,16 +11,18 @@ import json
 import operator
 import re
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from neardup.errors import FormatError, ParameterError, SpecMismatch
 
 VERSION: Final = 1
 UNICODE: Final = "14.0.0"
-PROFILES: Final = ("conservative", "standard", "aggressive")
+ProfileName: TypeAlias = Literal["conservative", "standard", "aggressive"]
+PROFILES: Final[tuple[str, ...]] = get_args(ProfileName)
 STRIPS: Final = ("", "html")
 UNITS: Final = ("word", "char", "line", "token")
-HASHES: Final = ("xxh64", "murmur3", "fnv1a", "siphash")
+HashName: TypeAlias = Literal["xxh64", "murmur3", "fnv1a", "siphash"]
+HASHES: Final[tuple[str, ...]] = get_args(HashName)
 KEYED: Final = "siphash"
 FAMILIES: Final[dict[str, dict[str, int]]] = {
     "minhash": {"affine32": 32, "affine-m61": 64},
@@ -45,7 +47,8 @@ WEIGHTED: Final = ("simhash", "weighted")
 FINGERPRINTS: Final = (64, 128)
 """The numbers of slots, which are bits, that a SimHash may have."""
 MINHASHES: Final = ("minhash", "oneperm")
-B_BITS: Final = (1, 2, 4, 8, 16)
+SlotBits: TypeAlias = Literal[1, 2, 4, 8, 16]
+B_BITS: Final[tuple[int, ...]] = get_args(SlotBits)
 """The bits that a slot of a MinHash can be cut down to, to be stored."""
 MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536

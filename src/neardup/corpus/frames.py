@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,23 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 16 << 20
 _FIRST_ROWS, _MAX_ROWS = 256, 1 << 16
 _LONGEST_PATH = 4096
+
+
+class ArrowTable(Protocol):
+    """A table with the Arrow stream interface: pandas, Polars, PyArrow, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class LazyTable(Protocol):
+    """A table that is not computed yet: a Polars LazyFrame."""
+
+    def collect_schema(self) -> Any: ...
+    def collect(self) -> Any: ...
+
+
+DocumentData: TypeAlias = ArrowTable | LazyTable | Iterable[Any]
+"""What holds documents: a table, or strings, dicts or lists of token ids one after the other."""
 
 Cut = Callable[[int, int], Documents]
 """Converts the rows from, to; fewer if the data ends before."""
