@@ -40,6 +40,31 @@ def test_lines_are_copied_byte_for_byte_each_on_its_own(tmp_path: Path) -> None:
     assert out.read_bytes() == b'{"text":"b"}\n{"text":"\\u00e9"}'
 
 
+def test_json_arrays_are_written_as_json_lines(tmp_path: Path) -> None:
+    rows = [{"text": letter, "n": n} for n, letter in enumerate("abcd")]
+    (tmp_path / "1.json").write_text(json.dumps(rows[:2], indent=2))
+    (tmp_path / "2.json").write_text("".join(json.dumps(row) for row in rows[2:]))
+    paths, keep = [tmp_path / "1.json", tmp_path / "2.json"], [[1, 1], [0, 1]]
+    lines = join(paths, tmp_path / "out.jsonl", keep).read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [rows[0], rows[1], rows[3]]
+    table = pq.ParquetFile(join(paths, tmp_path / "out.parquet", keep)).read()
+    assert table.to_pylist() == [rows[0], rows[1], rows[3]]
+
+
+def test_lines_of_text_stay_lines(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_bytes(b"a\r\n\nb")
+    (tmp_path / "2.txt").write_bytes(b"c\nd")
+    files = find_inputs([tmp_path / "1.txt", tmp_path / "2.txt"], "lines")
+    sources = [KeptRows(file, np.array([True, True])) for file in files]
+    target = KeptFile("out.txt", "lines")
+    target.check(files)
+    write_one_file(sources, target, tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_bytes() == b"a\r\nb\nc\nd"
+    write_one_file(sources, KeptFile("out.jsonl", "jsonl"), tmp_path / "out.jsonl")
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in lines] == list("abcd")
+
+
 def test_records_get_one_header(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_bytes(b'text,n\r\n"a\r\nb",1\r\nc,2')
     (tmp_path / "2.csv").write_bytes(b"")

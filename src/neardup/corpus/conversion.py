@@ -21,6 +21,7 @@ from neardup.errors import InputError, UsageError
 
 COLUMNAR = frozenset({"parquet", "arrow", "arrow-stream"})
 DELIMITED = frozenset(delimited.DELIMITERS)
+JSON = frozenset({"jsonl", "json"})
 ANOTHER_OUTPUT = (
     "choose a folder (a name without an ending) for the output, with a file for each input"
 )
@@ -68,7 +69,7 @@ class JoinedSchema:
 
 
 def read_schema(file: InputFile) -> pa.Schema:
-    """Return the columns of a file that is not JSONL."""
+    """Return the columns of a file that is not JSON."""
     if file.format in COLUMNAR:
         return stored_schema(file)
     if file.format in DELIMITED:
@@ -95,7 +96,7 @@ def read_batches(rows: Rows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the kept rows of a file as record batches, of the file's own columns."""
     if rows.file.format in COLUMNAR:
         yield from kept_batches(rows)
-    elif rows.file.format == "jsonl":
+    elif rows.file.format in JSON:
         for records in parsed_lines(rows):
             yield pa.RecordBatch.from_struct_array(structs(rows.file, records, schema))
     else:
@@ -177,7 +178,7 @@ def _documents(rows: Rows) -> Iterator[list[dict[str, Any]]]:
 
 def json_lines(rows: Rows) -> Iterator[bytes]:
     """Yield the kept rows of a file as JSON lines."""
-    if rows.file.format == "jsonl":
+    if rows.file.format in JSON:
         yield from kept_lines(rows)
     elif rows.file.format in COLUMNAR:
         schema = as_json(rows.file, stored_schema(rows.file))

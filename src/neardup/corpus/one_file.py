@@ -1,12 +1,12 @@
 """Write the kept rows of all inputs to one file.
 
-Lines of JSONL files and records of CSV files are copied byte for byte into a file of the same
-format; CSV files must have the same header, which is written once. Parquet and Arrow files are
-joined by columns: a column that a file does not have is null, and numbers of different types get
-one type that holds all of them. Other formats are converted:
+Lines of JSONL files and of files with one text a line and records of CSV files are copied byte for
+byte into a file of the same format; CSV files must have the same header, which is written once.
+Parquet and Arrow files are joined by columns: a column that a file does not have is null, and
+numbers of different types get one type that holds all of them. Other formats are converted:
 
-    to JSONL           Parquet and Arrow; CSV, every value as a string; texts as {"id", "text"}
-    to Parquet, Arrow  JSONL, where a field must have one type in all rows; CSV; texts
+    to JSONL           JSON; Parquet, Arrow; CSV, every value as a string; texts as {"id", "text"}
+    to Parquet, Arrow  JSON, where a field must have one type in all rows; CSV; texts
 
 What has no such form (bytes in JSON, a field with numbers and strings in Parquet) is refused, never
 changed.
@@ -29,6 +29,7 @@ from neardup.corpus.conversion import (
     ANOTHER_OUTPUT,
     COLUMNAR,
     DELIMITED,
+    JSON,
     JoinedSchema,
     as_json,
     conform,
@@ -48,6 +49,7 @@ from neardup.corpus.streams import name_read_errors
 from neardup.corpus.write import (
     column_codecs,
     group_batches,
+    kept_lines,
     kept_records,
     name_errors,
     open_sink,
@@ -55,7 +57,7 @@ from neardup.corpus.write import (
 )
 from neardup.errors import InputError, UsageError
 
-JOINABLE = frozenset({"jsonl", *DELIMITED, *COLUMNAR})
+JOINABLE = frozenset({"jsonl", "lines", *DELIMITED, *COLUMNAR})
 """Formats in which one file can have the rows of several."""
 _MOST_ROWS = 1 << 20
 
@@ -154,8 +156,9 @@ class _Joined:
 
 
 def _write_lines(joined: _Joined, target: KeptFile, beside: Path) -> None:
+    lines_of = kept_lines if target.format == "lines" else json_lines
     with open_sink(target.compression, beside) as sink:
-        _copy(sink, (name_errors(rows.file, json_lines(rows)) for rows in joined))
+        _copy(sink, (name_errors(rows.file, lines_of(rows)) for rows in joined))
 
 
 def _write_records(joined: _Joined, target: KeptFile, beside: Path) -> None:
@@ -243,7 +246,7 @@ def _conformed(joined: _Joined, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _join_schemas(joined: _Joined) -> pa.Schema:
     found = JoinedSchema()
     for source in joined.sources:
-        if source.file.format != "jsonl":
+        if source.file.format not in JSON:
             found.add(source.file, read_schema(source.file))
             continue
         for records in parsed_lines(joined.rows(source, lambda _: None)):
@@ -257,17 +260,17 @@ def _other_columns(file: InputFile, first: InputFile) -> UsageError:
     )
 
 
-_DOCUMENTS = frozenset({"text", "warc", "tar", "zip"})
+_DOCUMENTS = frozenset({"lines", "text", "warc", "tar", "zip"})
 """Formats whose rows are converted as documents: their ids and texts."""
-_EVERYTHING = frozenset({"jsonl", *_DOCUMENTS, *COLUMNAR, *DELIMITED})
+_EVERYTHING = frozenset({*JSON, *_DOCUMENTS, *COLUMNAR, *DELIMITED})
 _READABLE = {
     "jsonl": _EVERYTHING,
     **dict.fromkeys(COLUMNAR, _EVERYTHING),
-    **{name: frozenset({name}) for name in DELIMITED},
+    **{name: frozenset({name}) for name in ("lines", *DELIMITED)},
 }
 """Format of the file -> formats whose rows it can have."""
 _WRITERS: dict[str, Callable[[_Joined, KeptFile, Path], None]] = {
-    "jsonl": _write_lines,
+    **dict.fromkeys(("jsonl", "lines"), _write_lines),
     **dict.fromkeys(DELIMITED, _write_records),
     **dict.fromkeys(COLUMNAR, _write_columns),
 }

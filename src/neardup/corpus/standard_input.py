@@ -85,7 +85,7 @@ def _recognise(path: Path, format: str, taken: set[str]) -> InputFile:
 
 def _kept_name(file: InputFile, taken: set[str]) -> str:
     packing = COMPRESSIONS[file.compression].endings[0] if file.compression else ""
-    name = STDIN + file.row.endings[0] + packing
+    name = STDIN + (file.row.endings or (".txt",))[0] + packing
     while name in taken:
         name = f"_{name}"
     return name

@@ -92,6 +92,8 @@ class OutputFile:
         format, compression = format_of_name(self.path.name)
         if self.path.suffix == ".arrows" or (format == "arrow" and formats == {"arrow-stream"}):
             format = "arrow-stream"
+        if format == "text" and formats == {"lines"}:
+            format = "lines"
         if format is None or format not in JOINABLE:
             raise UsageError(
                 f"{self.path}: rows can't be written as {format}: choose .jsonl or .parquet, or a "
