@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 
 from neardup.corpus import columnar, delimited
+from neardup.corpus.dialects import DELIMITERS
 from neardup.corpus.documents import Columns
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
@@ -20,7 +21,7 @@ from neardup.corpus.write import kept_batches, kept_lines
 from neardup.errors import InputError, UsageError
 
 COLUMNAR = frozenset({"parquet", "arrow", "arrow-stream"})
-DELIMITED = frozenset(delimited.DELIMITERS)
+DELIMITED = frozenset(DELIMITERS)
 JSON = frozenset({"jsonl", "json"})
 ANOTHER_OUTPUT = (
     "choose a folder (a name without an ending) for the output, with a file for each input"
@@ -89,7 +90,7 @@ def stored_schema(file: InputFile) -> pa.Schema:
 
 def read_header(file: InputFile) -> list[str]:
     with name_read_errors(file):
-        return delimited.decode_header(next(delimited.split_records(file), []))
+        return delimited.split_rows(file)[0]
 
 
 def read_batches(rows: Rows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -136,8 +137,7 @@ def _parsed_records(rows: Rows) -> Iterator[list[dict[str, Any]]]:
             f"{rows.file.name}: CSV with cut texts can't be converted: write a file of its own "
             "format, or a folder"
         )
-    records = delimited.split_records(rows.file)
-    header = delimited.decode_header(next(records, []))
+    header, records = delimited.split_rows(rows.file)
     for batch in _batched(records, rows):
         try:
             values = [[cell.encode("latin-1").decode() for cell in record] for record in batch]

@@ -9,12 +9,15 @@ the start of the next record is unknown.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 
 from neardup.corpus.columns import Source, resolve_columns
+from neardup.corpus.dialects import DELIMITERS, show_delimiter
 from neardup.corpus.documents import (
     LONGEST,
     TEXT,
@@ -26,12 +29,16 @@ from neardup.corpus.documents import (
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.streams import Meter, read_line_blocks
-from neardup.errors import InputError, UsageError
+from neardup.errors import ColumnError, InputError, UsageError
+from neardup.formatting import format_count
 
 _BOM = BOM.decode("latin-1")
 _BLOCK = 1 << 18
 _MAX_ROWS = 1 << 14
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+_OTHER_DELIMITERS = ";\t|,"
+# Names of columns are short; a text may be anything.
+_NAME = re.compile(r"[^\W\d][\w.:/()%#@-]*(?: [\w.:/()%#@-]+){0,2}")
+_LONGEST_NAME = 40
 
 Batch = tuple[pa.RecordBatch, dict[int, str]]
 
@@ -39,7 +46,7 @@ Batch = tuple[pa.RecordBatch, dict[int, str]]
 def split_records(
     file: InputFile, lines: list[str] | None = None, meter: Meter | None = None
 ) -> Iterator[list[str]]:
-    """Yield the fields of every record, the header first; blank lines are no records.
+    """Yield the fields of every record, the header, if any, first; blank lines are no records.
 
     Args:
         file: The file.
@@ -49,7 +56,14 @@ def split_records(
     """
     csv.field_size_limit(LONGEST)  # bounds the field after a quote that is never closed
     source = _read_lines(file, lines, meter)
-    reader = csv.reader(source, delimiter=DELIMITERS[file.format], strict=True)
+    quote = file.dialect.quote
+    reader = csv.reader(
+        source,
+        delimiter=delimiter_of(file),
+        quotechar=quote,
+        quoting=csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
     before = 0
     try:
         for fields in reader:
@@ -61,7 +75,8 @@ def split_records(
     except csv.Error as error:
         raise InputError(
             f"{file.name}: the record that begins in line {before + 1} is not "
-            f"{file.format.upper()} ({error}): is a quote missing or not doubled?"
+            f"{file.format.upper()} ({error}): is a quote missing or not doubled? If "
+            "quotes are part of the text, use --quote none"
         ) from None
 
 
@@ -75,24 +90,37 @@ def _read_lines(file: InputFile, lines: list[str] | None, meter: Meter | None) -
             yield text.removeprefix(_BOM) if number == 0 else text
 
 
+def split_rows(
+    file: InputFile, meter: Meter | None = None
+) -> tuple[list[str], Iterator[list[str]]]:
+    """Return the names of the columns, none for an empty file, and the fields of every row."""
+    records = split_records(file, meter=meter)
+    first = next(records, [])
+    has_header = file.dialect.header or not first
+    return name_columns(file, first), records if has_header else chain([first], records)
+
+
 def parse_records(
     file: InputFile, columns: Columns, size: int, meter: Meter | None = None
 ) -> Iterator[Batch]:
     """Yield tables of the required columns, of about `size` bytes, and their rejected rows."""
     if columns.tokens:
         raise UsageError(f"{file.name}: CSV has no lists: token ids need JSONL, Parquet or Arrow")
-    rows = split_records(file, meter=meter)
-    header = decode_header(next(rows, []))
+    header, rows = split_rows(file, meter)
     if not header:
         return
-    columns = resolve_columns(columns, header, Source(file.name))
+    try:
+        columns = resolve_columns(columns, header, Source(file.name))
+    except ColumnError as error:
+        raise explain_header(file, header, error) if file.dialect.header else error from None
     text = header.index(columns.text)
     fields: list[list[str]] = []
     rejected: dict[int, str] = {}
     length = 0
     for row in rows:
         if len(row) != len(header):
-            rejected[len(fields)] = f"row has {len(row)} fields, the header has {len(header)}"
+            other = "the header" if file.dialect.header else "the first row"
+            rejected[len(fields)] = f"row has {len(row)} fields, {other} has {len(header)}"
             row = [""] * len(header)
         fields.append(row)
         length += len(row[text])
@@ -135,6 +163,43 @@ def _number(value: str | None) -> float | None:
         return None if value is None else float(value)
     except ValueError:
         return None
+
+
+def delimiter_of(file: InputFile) -> str:
+    """Return the character between the fields of a file."""
+    return file.dialect.delimiter or DELIMITERS[file.format]
+
+
+def name_columns(file: InputFile, first: list[str]) -> list[str]:
+    """Return the names of the columns, for the first record of a file."""
+    if file.dialect.header:
+        return decode_header(first)
+    return [str(number) for number in range(1, len(first) + 1)]
+
+
+def explain_header(file: InputFile, header: list[str], error: ColumnError) -> UsageError:
+    """Return the error for a header without a column that is asked for, with the likely cure.
+
+    Without a header, the names would be a line of a document: they are shown only if all of them
+    look like names.
+    """
+    own = delimiter_of(file)
+    line = own.join(header)
+    for other in _OTHER_DELIMITERS:
+        names = [name.strip(" \"'") for name in line.split(other)]
+        if other != own and error.wanted in names:
+            return UsageError(
+                f"{file.name} has a column {error.wanted!r} only if its columns are separated by "
+                f"{show_delimiter(other)}, not {show_delimiter(own)}: use "
+                f"--delimiter {show_delimiter(other)}"
+            )
+    if all(len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) for name in header if name):
+        return error
+    return UsageError(
+        f"{file.name} has no column {error.wanted!r}, and its first line, of "
+        f"{format_count(len(header), 'column')}, does not look like a header: without one, use "
+        "--no-header and the number of a column, such as --text 1"
+    )
 
 
 def decode_header(fields: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 
+from neardup.corpus.dialects import DELIMITERS, USUAL, Dialect, check_dialect
 from neardup.corpus.format_table import (
     CHOICES,
     COMPRESSION_OF_ENDING,
@@ -43,6 +44,7 @@ class InputFile:
         compression: The name of a row in `format_table.COMPRESSIONS`, or None.
         folders: The names of the folders between the input folder, or the fixed part of a glob,
             and the file; None if the file itself was given.
+        dialect: Of a CSV file, how its fields are written.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class InputFile:
     format: str
     compression: str | None
     folders: tuple[str, ...] | None = None
+    dialect: Dialect = USUAL
 
     @property
     def row(self) -> FileFormat:
@@ -58,13 +61,23 @@ class InputFile:
         return FORMATS[self.format]
 
 
-def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[InputFile]:
+def find_inputs(
+    arguments: Sequence[str | Path],
+    format: str = "auto",
+    delimiter: str | None = None,
+    quote: str = '"',
+    no_header: bool = False,
+) -> list[InputFile]:
     """Return the input files of the arguments, each once.
 
     Args:
         arguments: Files, folders and globs.
         format: The format of all files; `auto` to tell it by their names.
+        delimiter: The character between the fields of CSV files; None for that of the format.
+        quote: The character around fields of CSV files, or `none`.
+        no_header: Whether the first record of CSV files is a row, not the names of the columns.
     """
+    dialect = check_dialect(delimiter, quote, not no_header)
     if format not in CHOICES:
         raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(CHOICES)}")
     files: dict[str, InputFile] = {}
@@ -75,7 +88,19 @@ def find_inputs(arguments: Sequence[str | Path], format: str = "auto") -> list[I
                 start = len(os.path.join(argument, "")) if inside else path.rfind(os.sep) + 1
                 file = _file(path, path[start:], format)
                 files[real] = replace(file, folders=_folders_below(argument, path))
-    return _without_collisions(list(files.values()))
+    return _with_dialect(_without_collisions(list(files.values())), dialect)
+
+
+def _with_dialect(files: list[InputFile], dialect: Dialect) -> list[InputFile]:
+    """Return the files with the dialect of those that are CSV; an error if it is for none."""
+    if dialect == USUAL:
+        return files
+    if not any(file.format in DELIMITERS for file in files):
+        raise UsageError(
+            "--delimiter, --quote and --no-header are about CSV, and no input is a CSV file: leave "
+            "them out, or read the inputs with --format csv"
+        )
+    return [replace(file, dialect=dialect) if file.format in DELIMITERS else file for file in files]
 
 
 def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from neardup import kernels
 from neardup.corpus.columns import decode_strings
-from neardup.corpus.delimited import DELIMITERS, decode_header
+from neardup.corpus.delimited import delimiter_of, name_columns
 from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, make_strings
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
@@ -222,12 +223,16 @@ def edit_records(
         edit: The new texts.
         file: The file.
     """
-    header = next(records, None)
-    if header is None:
+    first = next(records, None)
+    if first is None:
         return
-    yield header
-    lines.clear()
-    place, start = decode_header(header).index(edit.columns.text), 0
+    place, start = name_columns(file, first).index(edit.columns.text), 0
+    if file.dialect.header:
+        yield first
+        lines.clear()
+    else:
+        records = chain([first], records)
+    delimiter = delimiter_of(file)
     while batch := _next_batch(records, lines):
         rows = np.flatnonzero(edit.changed[start : start + len(batch)])
         texts = make_strings([batch[row][0][place].encode("latin-1") for row in rows.tolist()])
@@ -235,7 +240,7 @@ def edit_records(
         for row, (record, own) in enumerate(batch):
             if row in fresh:
                 text = fresh[row].encode().decode("latin-1")
-                own = [edit_record("".join(own), place, DELIMITERS[file.format], text)]
+                own = [edit_record("".join(own), place, delimiter, text, file.dialect.quote)]
             lines[:] = own
             yield record
         start += len(batch)
@@ -256,18 +261,18 @@ def _next_batch(
     return batch
 
 
-def edit_record(record: str, place: int, delimiter: str, text: str) -> str:
+def edit_record(record: str, place: int, delimiter: str, text: str, quote: str | None = '"') -> str:
     """Return a CSV record with another text in a field, quoted if it was or must be.
 
     >>> edit_record("1,long text,c", 1, ",", "a, b")
     '1,"a, b",c'
     """
-    fields = re.finditer(
-        rf'("[^"]*(?:""[^"]*)*"|[^{delimiter}\r\n]*)(?:{delimiter}|\Z|[\r\n])', record
-    )
+    d, q = re.escape(delimiter), re.escape(quote or "")
+    quoted = f"{q}[^{q}]*(?:{q}{q}[^{q}]*)*{q}|" if quote else ""
+    fields = re.finditer(rf"({quoted}[^{d}\r\n]*)(?:{d}|\Z|[\r\n])", record)
     begin, end = next(field for number, field in enumerate(fields) if number == place).span(1)
-    if record[begin:end].startswith('"') or re.search(rf'["\r\n{delimiter}]', text):
-        text = '"' + text.replace('"', '""') + '"'
+    if quote and (record[begin:end].startswith(quote) or re.search(rf"[{q}\r\n{d}]", text)):
+        text = quote + text.replace(quote, quote * 2) + quote
     return record[:begin] + text + record[end:]
 
 

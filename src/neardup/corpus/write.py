@@ -268,7 +268,8 @@ def kept_records(rows: Rows, header: bool = True) -> Iterator[bytes]:
     if rows.edit is not None:
         records = edit_records(records, lines, rows.edit, rows.file)
     for number, _ in enumerate(records):
-        if rows.take(1)[0] if number else header:
+        is_header = number == 0 and rows.file.dialect.header
+        if header if is_header else rows.take(1)[0]:
             batch.extend(lines)
         if len(batch) >= _BATCH_LINES:
             yield "".join(batch).encode("latin-1")

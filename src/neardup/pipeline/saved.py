@@ -25,6 +25,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from neardup.corpus.dialects import USUAL, Dialect
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Reading, Shard
@@ -142,7 +143,10 @@ def _check_key(key: object) -> str:
 
 def _describe_file(file: InputFile) -> dict[str, Any]:
     # File names are bytes; JSON has only text.
-    return asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
+    listed = asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
+    if file.dialect == USUAL:
+        del listed["dialect"]
+    return listed
 
 
 def _describe_reading(reading: Reading) -> dict[str, Any]:
@@ -153,7 +157,12 @@ def _read_file(listed: dict[str, Any]) -> InputFile:
     path = Path(os.fsdecode(bytes.fromhex(listed["path"])))
     folders = listed.get("folders")
     return InputFile(
-        **{**listed, "path": path, "folders": None if folders is None else tuple(folders)}
+        **{
+            **listed,
+            "path": path,
+            "folders": None if folders is None else tuple(folders),
+            "dialect": Dialect(**listed.get("dialect", {})),
+        }
     )
 
 

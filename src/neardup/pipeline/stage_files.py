@@ -11,10 +11,12 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from neardup.corpus.dialects import USUAL
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, NeardupError
 from neardup.formats.blocks import BlockReader
@@ -35,7 +37,13 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
     `fingerprint` is that of the specification.
     """
     files = [
-        (os.fsencode(os.path.abspath(file.path)).hex(), file.format, file.compression, stamp)
+        (
+            os.fsencode(os.path.abspath(file.path)).hex(),
+            file.format,
+            file.compression,
+            stamp,
+            *([] if file.dialect == USUAL else [asdict(file.dialect)]),
+        )
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
     how = shard.reading.columns.stated, shard.reading.chunk
