@@ -21,6 +21,7 @@ from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
+from neardup.first_look import FirstDocuments
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.lsh.buckets import Buckets, group_by_key
@@ -354,9 +355,11 @@ def dedup(
     sketcher = Sketcher(chosen.spec, ignored, secret, frequencies, numbers=columns.numbers)
     corpus = Corpus(chosen, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
+    first = FirstDocuments(chosen.spec)
     for documents in read_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
+        first.add(documents.texts)
     decisions = corpus.decide()
     return Result(
         chosen,
@@ -367,6 +370,7 @@ def dedup(
         ignored,
         columns,
         corpus.undistinguished(),
+        first.look(),
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from neardup.cluster import Decisions, Pairs
 from neardup.errors import UsageError
+from neardup.first_look import FirstLook
 from neardup.options import Distinguish, Options, Strip
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Result:
         ignored: The lines that were not compared.
         columns: The columns that were read.
         undistinguished: The decisions if nothing distinguished documents; None if nothing does.
+        look: What the first documents are like.
 
     >>> import neardup
     >>> result = neardup.dedup(["one and the same text", "One and the same text!", "another"])
@@ -162,10 +164,12 @@ class Result:
         ignored: IgnoredLines,
         columns: Columns,
         undistinguished: Decisions | None = None,
+        look: FirstLook | None = None,
     ) -> None:
         self.options = options
         self.ignored = ignored
         self.columns = columns
+        self._look = look
         self._decisions = decisions
         self._rejected = rejected
         self._id_batches = ids
@@ -264,6 +268,17 @@ class Result:
         """The lines that were not compared, most frequent first."""
         return [IgnoredLine(*line) for line in self.ignored.most_frequent()]
 
+    @property
+    def advice(self) -> list[str]:
+        """What these options can't find in documents like the first ones, and what would.
+
+        >>> import neardup
+        >>> posts = [f"post {n} about the weather in one of {n} towns" for n in range(20)]
+        >>> print(neardup.dedup(posts).advice[0])  # doctest: +ELLIPSIS
+        100% of the first 20 documents have fewer than 40 words. One of 10 words with one word ...
+        """
+        return [] if self._look is None else self._look.advice(self.options, in_python=True)
+
     def filter(self, data: Any) -> Any:
         """Return the kept rows of the data that was deduplicated, as the type that it has.
 
@@ -345,6 +360,7 @@ class Result:
         ]
         reasons = Counter(self._rejected.values())
         lines += format_rejected(dict(reasons.most_common()), len(self._rejected))
+        lines += map(format_advice, self.advice)
         return "\n".join(lines)
 
     def to_arrow(self) -> pa.Table:
@@ -539,6 +555,11 @@ def format_vetoed(count: int, distinguish: Distinguish) -> str:
     """Return how many documents are kept because something distinguishes them, as a line."""
     are = "document is" if count == 1 else "documents are"
     return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
+
+
+def format_advice(advice: str) -> str:
+    """Return advice as a line."""
+    return f"advice              {advice}"
 
 
 def format_method(options: Options, recall: float) -> str:

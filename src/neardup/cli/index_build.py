@@ -212,6 +212,7 @@ def _load_sketches(
 def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -> None:
     """Print how many documents of files were new, copies, known or rejected."""
     from neardup.pipeline.budget import peak_memory
+    from neardup.result import format_advice
 
     counts = {
         "documents": filled.documents,
@@ -224,6 +225,7 @@ def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -
     record = {"counts": counts, "reasons": reasons}
     if as_json:
         more = {
+            "advice": filled.advice,
             "seconds": filled.seconds,
             "peak_memory_bytes": peak_memory(),
             "index_documents": len(index),
@@ -241,6 +243,7 @@ def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -
                 f"{again}   {filled.rejected:,} rejected",
                 _method(index.options),
                 *format_rejected(reasons, filled.rejected),
+                *map(format_advice, filled.advice),
                 f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
                 f"{len(index):,} documents in {index.path}",
             )

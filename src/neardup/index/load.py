@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.errors import RowError, UsageError
+from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
@@ -51,6 +54,8 @@ class LoadCounts:
     reasons: Counter[str] = field(default_factory=Counter)
     """Rejected documents, by reason."""
     seconds: float = 0.0
+    advice: list[str] = field(default_factory=list)
+    """What the options of the index can't find in such documents."""
 
     @property
     def rejected(self) -> int:
@@ -130,6 +135,7 @@ def fill(
         strict: Raise RowError at the first document that can't be used.
     """
     counts, begun = LoadCounts(), time.perf_counter()
+    first = FirstDocuments(index.spec)
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()
 
     def finish() -> None:
@@ -150,11 +156,15 @@ def fill(
         counts.documents += len(batch.rejected)
         counts.reasons.update(reason for _, reason in batch.rejected)
         future = index.submit(batch.ids, batch.texts, replace=replace)
+        if not first.complete:
+            first.add(pa.array(batch.texts[:MOST], pa.large_string()))
         waiting.append((future, batch.stored))
         if len(waiting) > UNDER_WAY:
             finish()
     while waiting:
         finish()
+    look = first.look()
+    counts.advice = [] if look is None else look.advice(index.options)
     counts.seconds = time.perf_counter() - begun
     return counts
 

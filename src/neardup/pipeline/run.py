@@ -121,12 +121,18 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             )
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
             would_remove = None if others is None else others.decide(job, compare, progress)
-        kept = catalogue.rows_kept(mark_kept(ranked))
+        kept_documents = mark_kept(ranked)
+        kept = catalogue.rows_kept(kept_documents)
+        looked = read.first.describe(job.options)
         with clock.stage("tables"):
             summary = write_tables(folder, catalogue, sketches, verdicts, progress)
             vetoed = None
             if would_remove is not None:
                 vetoed = write_vetoed(folder, catalogue, would_remove, kept)
+            if parts is None and "first_documents" in looked:
+                starts = rows.starts[rows.earlier :]
+                if by_script := read.first.decided(starts, kept_documents, verdicts):
+                    looked["first_documents"]["scripts"] = by_script
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
@@ -153,6 +159,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
         described |= {"pairs": pairs, "skipped_files": read.skipped}
         described["not_documents"] = dict(rows.unread().most_common())
         described |= record.describe_ignored_lines(job.ignored)
+        described |= looked
         described["inputs"] = hasher.inputs(catalogue)
     finished = finish_run(
         job, folder, described, summary, clock, rows.shards[len(read.earlier.shards) :]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from neardup.options import Options
 from neardup.result import (
+    format_advice,
     format_counts,
     format_example,
     format_largest_clusters,
@@ -60,6 +61,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
             f"hot buckets         {record['full_buckets']['count']:,} in which not every document "
             "was compared; run.json lists them"
         )
+    lines += map(format_advice, record.get("advice", ()))
     return "\n".join([*lines, *last_lines(record, page)]) + "\n"
 
 

@@ -91,6 +91,17 @@ class InputRecord:
 
 
 @dataclass(frozen=True)
+class ScriptCounts:
+    """The first documents in a script; `similarity` is the median of the removed ones."""
+
+    script: str
+    documents: int
+    kept: int
+    removed: int
+    similarity: float | None
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """A finished run. `curve` and `threshold` are None if run.json does not contain them."""
 
@@ -112,6 +123,8 @@ class RunRecord:
     not_documents: dict[str, int]
     skipped: list[tuple[str, str]]
     cut: CutCounts | None = None
+    advice: Sequence[str] = ()
+    scripts: Sequence[ScriptCounts] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -167,6 +180,8 @@ def _record(content: dict[str, Any]) -> RunRecord:
         not_documents={str(r): int(n) for r, n in content.get("not_documents", {}).items()},
         skipped=[(str(s["file"]), str(s["reason"])) for s in content.get("skipped_files", [])],
         cut=_cut(content.get("cut")),
+        advice=[str(one) for one in content.get("advice", [])],
+        scripts=_scripts(content.get("first_documents", {}).get("scripts", {})),
     )
 
 
@@ -197,6 +212,21 @@ def _cut(content: dict[str, Any] | None) -> CutCounts | None:
     if content is None:
         return None
     return CutCounts(**{name: int(content[name]) for name in CutCounts.__dataclass_fields__})
+
+
+def _scripts(content: dict[str, Any]) -> list[ScriptCounts]:
+    """Return the scripts; none if all documents have the same, of which no decisions are listed."""
+    return [
+        ScriptCounts(
+            str(script),
+            int(row["documents"]),
+            int(row["kept"]),
+            int(row["removed"]),
+            _optional_real(row["median_similarity"]),
+        )
+        for script, row in content.items()
+        if "kept" in row
+    ]
 
 
 def _stages(content: dict[str, Any], seconds: dict[str, Any]) -> list[StageRecord]:

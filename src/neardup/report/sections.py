@@ -23,6 +23,7 @@ from neardup.report.run_folder import (
     ReportedCounts,
     Row,
     RunRecord,
+    ScriptCounts,
 )
 
 TITLES: Final = {
@@ -95,6 +96,7 @@ def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
         plots.shares([(kind, count) for kind, _, count in parts]),
         tag("dl", *tiles, class_="tiles"),
         *_rule(record),
+        *(note(f"Advice: {advice}") for advice in record.advice[:MOST_ROWS]),
         contents(anchors),
     )
 
@@ -210,6 +212,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
             note("run.json does not contain the bands of this run."),
             pairs(shown),
             *_closest(removals),
+            *_by_script(record.scripts),
         )
     curve, recall = record.curve, record.curve.probability(record.threshold)
     shown = [
@@ -222,6 +225,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
         "similarity",
         tag("div", plot, pairs(shown), class_="wide-narrow"),
         *_closest(removals),
+        *_by_script(record.scripts),
     )
 
 
@@ -263,6 +267,30 @@ def _closest(removals: Removals) -> Iterator[Html]:
         for row in removals.closest
     )
     yield table("The closest decisions", ("similarity", "removed", "kept"), rows, {"similarity"})
+
+
+def _by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
+    """Yield what became of the first documents, by the script that they are written in."""
+    if not scripts:
+        return
+    yield tag("h3", "By script")
+    yield note(
+        f"The first {sum(one.documents for one in scripts):,} documents of some parts of the "
+        "inputs, by the script of most of their letters. A threshold means something else in each: "
+        "a changed letter changes a word, in Chinese and Japanese only a character."
+    )
+    rows = (
+        (
+            name(one.script),
+            f"{one.documents:,}",
+            f"{one.kept:,}",
+            f"{one.removed:,}",
+            "—" if one.similarity is None else f"{one.similarity:.4f}",
+        )
+        for one in scripts
+    )
+    heads = ("script", "documents", "kept", "removed", "median similarity of these")
+    yield table("By script", heads, rows, set(heads[1:]))
 
 
 def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:

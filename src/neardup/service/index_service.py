@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from neardup.errors import Busy
+from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
 from neardup.keys import Key
 from neardup.service.access import AccessGate
@@ -230,6 +231,8 @@ class IndexService:
             self.when_failed()
         else:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
+            if (limit := describe_limit(index.options)) is not None:
+                self._say(limit)
             self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
             self._upkeep.start()
             if self._golden is not None:

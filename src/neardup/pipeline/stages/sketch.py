@@ -24,6 +24,7 @@ from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
+from neardup.pipeline.sampled import SampledDocuments
 from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, read_frequencies, read_ignored
 from neardup.pipeline.sketch_files import (
     SKETCHES_KIND,
@@ -36,6 +37,7 @@ from neardup.pipeline.sketch_files import (
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import Sketcher, raw_lengths
+from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import IgnoredLines, LineCounts
 
@@ -121,18 +123,35 @@ class DiskEstimate:
         return self.work + self.kept
 
 
-def estimate_disk(job: Job, shards: list[Shard], maker: ChunkMaker) -> DiskEstimate:
-    """Estimate documents and disk space from the first chunks of up to SAMPLED_SHARDS shards."""
-    stored = sum(shard.stored for shard in shards)
-    documents = read = length = 0
+def read_first_chunks(shards: list[Shard]) -> Iterator[tuple[int, Chunk, Documents]]:
+    """Yield the first chunk of up to SAMPLED_SHARDS shards, with the number of its shard."""
     for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
         with suppress(NeardupError):  # the stage that reads everything reports it
             for chunk in shards[place].chunks():
-                sample = parse_chunk(chunk, shards[place].reading.columns)
-                documents += len(sample)
-                read += chunk.stored
-                length += int(raw_lengths(sample.texts).sum())
+                yield place, chunk, parse_chunk(chunk, shards[place].reading.columns)
                 break
+
+
+def look_at_shards(shards: list[Shard], spec: Spec) -> SampledDocuments:
+    """Look at the first documents of some shards, without an estimate."""
+    first = SampledDocuments(spec)
+    for place, _, sample in read_first_chunks(shards):
+        first.add(place, sample.texts, min(len(shards), SAMPLED_SHARDS))
+    return first
+
+
+def estimate_disk(
+    job: Job, shards: list[Shard], maker: ChunkMaker, first: SampledDocuments | None = None
+) -> DiskEstimate:
+    """Estimate documents and disk space from the first chunks; `first` looks at their documents."""
+    stored = sum(shard.stored for shard in shards)
+    documents = read = length = 0
+    for place, chunk, sample in read_first_chunks(shards):
+        documents += len(sample)
+        read += chunk.stored
+        length += int(raw_lengths(sample.texts).sum())
+        if first is not None:
+            first.add(place, sample.texts, min(len(shards), SAMPLED_SHARDS))
     scale = stored / max(read, 1)
     work = maker.room(documents, length)
     return DiskEstimate(round(documents * scale), round(work * scale), stored if job.kept else 0)
@@ -144,12 +163,14 @@ def check_disk(
     shards: list[Shard],
     progress: Progress,
     maker: ChunkMaker | None = None,
+    first: SampledDocuments | None = None,
 ) -> None:
     """Report the disk space that the run will need; an error if less is free.
 
-    Files of a stopped run in the work folder `folder` count as free.
+    Files of a stopped run in the work folder `folder` count as free. `first` looks at the documents
+    that are read for it.
     """
-    need = estimate_disk(job, shards, maker or default_maker(job))
+    need = estimate_disk(job, shards, maker or default_maker(job), first)
     place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     reusable = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -358,6 +379,7 @@ class SketchedInputs:
     job      with the ignored lines and document frequencies that were found
     keys     of the sketch files
     skipped  the files that could not be read, with the reasons
+    first    the first documents of some shards
     """
 
     job: Job
@@ -365,6 +387,7 @@ class SketchedInputs:
     sketches: Sketches
     keys: list[str]
     skipped: list[dict[str, Any]]
+    first: SampledDocuments
 
 
 def sketch_inputs(
@@ -377,11 +400,12 @@ def sketch_inputs(
     earlier = EarlierCorpus.of(job.against)
     bad: dict[str, str] = {}
     sketcher = ShardSketcher(job, folder, progress, maker)
+    first = SampledDocuments(job.options.spec)
     while True:
         try:
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
             if not bad:
-                check_disk(job, folder, shards, progress, maker)
+                check_disk(job, folder, shards, progress, maker, None if maker else first)
             job = _count_frequent(job, folder, shards, earlier, progress)
             earlier.check(job.storage, job.options.verify == "exact", job.columns)
             earlier_shards = cut_shards(
@@ -395,6 +419,7 @@ def sketch_inputs(
             if not job.skip_bad_files or error.file is None or error.file in bad:
                 raise
             bad[error.file] = str(error)
+            first.forget_places()
             progress.say(f"skipped: {error}")
     sketches = Sketches(
         [*earlier.shards, *earlier_shards, *shards],
@@ -403,4 +428,5 @@ def sketch_inputs(
         earlier.kept,
     )
     skipped = [{"file": file, "reason": reason} for file, reason in bad.items()]
-    return SketchedInputs(job, earlier, sketches, [*earlier.keys, *sketcher.keys], skipped)
+    keys = [*earlier.keys, *sketcher.keys]
+    return SketchedInputs(job, earlier, sketches, keys, skipped, first)

@@ -43,6 +43,7 @@ from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import finish_run
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
+from neardup.pipeline.stages.sketch import look_at_shards
 from neardup.runtime import Progress
 
 
@@ -121,6 +122,7 @@ class SparkFileRun:
             )
             count, summary = out_tables.write()
             made = describe_file_run(self.job, read, decided, documents, count, summary)
+            made |= look_at_shards(read.shards, self.job.options.spec).describe(self.job.options)
         if self.job.pairs:
             with self.stage("pairing"):
                 made["pairs"] = self._write_pairs(decided, documents, read)

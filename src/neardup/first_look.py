@@ -1,0 +1,234 @@
+"""A look at the first documents of a run: what are they like, and what can't the options find?
+
+A changed word changes as many `word:5` shingles as it is in, five. A page has hundreds, a post has
+fifteen: so options that find edited pages find no edited posts. `FirstDocuments` counts the words
+of documents that are read anyway; `FirstLook.advice` states what is not found, and which options
+would find it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from neardup.measure_table import CHOICES
+from neardup.options import Options
+from neardup.spec import Spec
+from neardup.text.arrays import view_strings
+from neardup.text.html import strip_markup
+from neardup.text.scripts import SCRIPTS, find_scripts
+from neardup.text.shingle import hash_units
+
+MOST: Final = 4_000
+"""Documents that are looked at."""
+LEAST: Final = 10
+"""Of fewer documents nothing is said."""
+SHORT: Final = 40
+"""A document of fewer words is short: a changed word matters."""
+SHARE: Final = 0.25
+"""Short documents matter if they are at least this share."""
+COUNTED_BYTES: Final = 2_000
+"""Words of a longer text are not counted, but estimated: it is not short."""
+BYTES_OF_WORD: Final = 6
+LETTERS: Final = 5
+"""The letters of a changed word, where shingles are of characters; a space follows each word."""
+PRESET: Final = "short"
+
+
+def changed_word_similarity(words: int, options: Options) -> float | None:
+    """Return how similar a text is to itself with one word in the middle changed.
+
+    Args:
+        words: The number of words, all different.
+        options: The shingles and the measure; None is returned where there are no words.
+
+    >>> round(changed_word_similarity(17, Options()), 2)
+    0.44
+    """
+    unit, size = options.spec.unit, options.spec.size
+    if unit == "word":
+        units, first, changed = words, words // 2, 1
+    elif unit == "char":
+        units, first, changed = words * (LETTERS + 1) - 1, words // 2 * (LETTERS + 1), LETTERS
+    elif unit == "line":
+        units, first, changed = 1, 0, 1
+    else:
+        return None
+    shingles = max(units - size + 1, 1)
+    touched = min(first + changed, shingles) - max(first - size + 1, 0)
+    touched = min(max(touched, 1), shingles)
+    same = shingles - touched
+    return same / (shingles if options.measure == "containment" else shingles + touched)
+
+
+def finds_changed_word(words: int, options: Options) -> bool:
+    """Return whether a text of so many words is found if one of them is changed."""
+    similarity = changed_word_similarity(words, options)
+    return similarity is None or similarity >= options.threshold
+
+
+def fewest_words(options: Options, most: int = 10_000) -> int | None:
+    """Return from how many words on a text with one changed word is found; None beyond `most`.
+
+    >>> fewest_words(Options()), fewest_words(Options.of(preset="short"))
+    (49, 6)
+    """
+    low, high = 1, most
+    if not finds_changed_word(high, options):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if finds_changed_word(middle, options) else (middle + 1, high)
+    return low
+
+
+def describe_limit(options: Options) -> str | None:
+    """Return in which texts a changed word is found, in a sentence; None if in short ones too.
+
+    >>> print(describe_limit(Options()))
+    one changed word is found in texts of 49 words or more; a new index with --preset short finds \
+it in texts of 6 or more
+    """
+    if not _judges_shingles(options):
+        return None
+    least, short = fewest_words(options), fewest_words(Options.of(preset=PRESET))
+    if least is not None and least <= SHORT // 2:
+        return None
+    where = "only copies with the same words are found"
+    if least is not None:
+        where = f"one changed word is found in texts of {least:,} words or more"
+    return f"{where}; a new index with --preset {PRESET} finds it in texts of {short} or more"
+
+
+def _judges_shingles(options: Options) -> bool:
+    """Return whether documents are judged by the similarity of shingles that are made of words."""
+    if options.spec.unit == "token" or options.verify == "none":
+        return False
+    return options.verify == "exact" or not options.by_bits
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What the first documents are like.
+
+    documents      how many were looked at, those without a text left out
+    median_words   half of them have at most so many words
+    short          how many have fewer than SHORT words
+    short_words    half of the short ones have at most so many words
+    scripts        how many are written mostly in each script
+    """
+
+    documents: int
+    median_words: int
+    short: int
+    short_words: int
+    scripts: dict[str, int]
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The values for run.json."""
+        return {
+            "documents": self.documents,
+            "median_words": self.median_words,
+            "under_40_words": self.short,
+            "scripts": {name: {"documents": count} for name, count in self.scripts.items()},
+        }
+
+    def advice(self, options: Options, *, in_python: bool = False) -> list[str]:
+        """Return what these options can't find in such documents, and what would; often nothing.
+
+        Args:
+            options: The options of the run.
+            in_python: Name options as keyword arguments, not as on a command line.
+        """
+        words, share = self.short_words, self.short / max(self.documents, 1)
+        if self.documents < LEAST or share < SHARE or not _judges_shingles(options):
+            return []
+        similarity = changed_word_similarity(words, options)
+        if similarity is None or similarity >= options.threshold:
+            return []
+        least = fewest_words(options)
+        beyond = "" if least is None else f" (in texts of {least:,} words or more it is)"
+        short = Options.of(preset=PRESET)
+        found = changed_word_similarity(words, short) or 0.0
+        cure = "only copies with the same words are found"
+        if found >= short.threshold and options.measure == CHOICES[0]:
+            name = f'preset="{PRESET}"' if in_python else f"--preset {PRESET}"
+            cure = (
+                f"{name} finds it: {found:.2f} by {short.spec.shingle}, with a threshold of "
+                f"{short.threshold:g}"
+            )
+        plural = "" if words == 1 else "s"
+        return [
+            f"{share:.0%} of the first {self.documents:,} documents have fewer than {SHORT} words. "
+            f"One of {words} word{plural} with one word changed is {similarity:.2f} similar by "
+            f"{options.spec.shingle}, below {options.threshold:g}: not found{beyond}; {cure}"
+        ]
+
+
+class FirstDocuments:
+    """Counts the words of the first documents, and finds their scripts.
+
+    Args:
+        spec: The specification of the run, which says what a word is.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = Spec(profile=spec.profile, strip=spec.strip)
+        self._tokens = spec.unit == "token"
+        self._words: list[NDArray[np.int64]] = []
+        self._scripts: list[NDArray[np.int64]] = []
+        self.count = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether no more documents are needed."""
+        return self._tokens or self.count >= MOST
+
+    def add(self, texts: pa.Array, most: int = MOST) -> NDArray[np.int64]:
+        """Look at the first of these texts; return the script of each, -1 for one without."""
+        if self.complete:
+            return np.empty(0, np.int64)
+        texts = texts.slice(0, min(most, MOST - self.count))
+        sizes = view_strings(texts).sizes
+        words = np.maximum(sizes // BYTES_OF_WORD, SHORT)
+        near = np.flatnonzero(sizes <= COUNTED_BYTES)
+        counted = strip_markup(texts.take(pa.array(near)), self._spec)
+        words[near] = hash_units(counted, self._spec).sizes
+        scripts = find_scripts(texts)
+        self.count += len(texts)
+        self._words.append(words)
+        self._scripts.append(scripts)
+        return scripts
+
+    def look(self) -> FirstLook | None:
+        """Return what was found; None if there was no text."""
+        if not self._words:
+            return None
+        words = np.sort(np.concatenate(self._words))
+        words = words[np.searchsorted(words, 1) :]
+        if not len(words):
+            return None
+        short = words[: np.searchsorted(words, SHORT)]
+        return FirstLook(
+            len(words),
+            _lower_median(words),
+            len(short),
+            _lower_median(short) if len(short) else 0,
+            _count_scripts(np.concatenate(self._scripts)),
+        )
+
+
+def _lower_median(ascending: NDArray[np.int64]) -> int:
+    return int(ascending[(len(ascending) - 1) // 2])
+
+
+def _count_scripts(scripts: NDArray[np.int64]) -> dict[str, int]:
+    """Return how many documents are in each script, the most frequent one first."""
+    counts = np.bincount(scripts[scripts >= 0], minlength=len(SCRIPTS))
+    order = np.argsort(-counts, kind="stable")
+    return {SCRIPTS[n]: int(counts[n]) for n in order.tolist() if counts[n]}
