@@ -84,14 +84,16 @@ def test_best_trial_is_the_cheapest_with_enough_recall(tuned):
     assert tuned.best in enough
     assert tuned.default is tuned.rows[0]
     # Times that are equal in two digits are the same; the default stands without a real gain.
-    most = 1.25 if tuned.best is tuned.default else 1.1
-    assert tuned.best.seconds <= most * min(row.seconds for row in enough)
+    least = min(row.seconds for row in enough)
+    kept = tuned.best is tuned.default and tuned.best.seconds - least < 1.0
+    assert kept or tuned.best.seconds <= 1.1 * least
     assert tuned.sampled + tuned.copies == tuned.documents == 1_000
     assert any("The default" in reason or "the default" in reason for reason in tuned.reasons)
 
 
 def test_summary_has_advice_and_reasons(tuned):
-    assert str(tuned).splitlines() == [f"Use {tuned.best.point}", *tuned.reasons]
+    told = [f"Use {tuned.best.point}", *tuned.reasons, *tuned.compared]
+    assert str(tuned).splitlines() == told
     assert repr(tuned) == (
         f"<Tuning of {tuned.sampled} documents, {len(tuned.rows)} trials: Use {tuned.best.point}>"
     )

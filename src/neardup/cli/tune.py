@@ -54,6 +54,16 @@ def tune(
             panel=INPUT,
         ),
     ] = None,
+    compare: Annotated[
+        str,
+        option(
+            "LIST",
+            "Compare shingles, each with its threshold, such as char:5@0.5: which pairs does one "
+            "find and the other not? none for no comparison; auto: with that of --preset short, if "
+            "many documents are short.",
+            panel=MATCH,
+        ),
+    ] = "auto",
     slots: Annotated[str, option("LIST", "Slots of a signature.", panel=AXES)] = "16,32,64,128,256",
     bands: Annotated[
         str,
@@ -185,7 +195,12 @@ def tune(
         "vocabulary": vocabulary,
     }
     request = SweepRequest.of(
-        precision=precision, time_limit=time_limit, documents=documents, axes=axes, **given
+        compare=compare,
+        precision=precision,
+        time_limit=time_limit,
+        documents=documents,
+        axes=axes,
+        **given,
     )
     threads = check_workers(workers)
     if out is not None:
@@ -281,7 +296,7 @@ def print_tuning(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -
         console.print(table)
         console.width = terminal_width
         console.print(legend(tuning))
-        for line in tuning.reasons:
+        for line in (*tuning.reasons, *tuning.compared):
             console.print(line)
         if out is not None:
             console.print(f"{out / 'tuned.toml'} is for neardup dedup --config", soft_wrap=True)

@@ -5,8 +5,8 @@ recall is enough if it is at least the target's twice over: as measured, and as 
 it for the similarities of the true pairs. The measured one alone would favour lucky hashes; the
 expected one alone would trust theory without a test. No confidence bound is required, because a
 sample with a hundred pairs could never give one above 0.97; the interval is reported instead, and
-how large a sample would narrow it. The default is kept unless a trial is cheaper by a fifth: less
-is not worth the pairs that are lost.
+how large a sample would narrow it. The default is kept unless a trial is cheaper by a fifth and by
+a second of one core: less is not worth the pairs that may be lost. So few documents keep it always.
 
 The cost for all documents is extrapolated. Signatures, keys and buckets take time in proportion to
 the documents. Comparisons don't:
@@ -87,7 +87,11 @@ class Growth:
 
 
 GAIN: Final = 0.8
-"""A trial replaces the default if it takes at most this share of its time."""
+"""A trial replaces the default if it takes at most this share of its time,"""
+SAVING: Final = 1.0
+"""and at least so many seconds less, of one core, for all documents."""
+FEW_PAIRS: Final = 100
+"""A sample with fewer true pairs is small."""
 
 
 @dataclass(frozen=True)
@@ -209,8 +213,9 @@ def _by_theory(usable: list[TrialOutcome], default: TrialOutcome, wanted: Target
 def _chosen(enough: list[TrialOutcome], default: TrialOutcome) -> tuple[TrialOutcome, TrialOutcome]:
     """Return the recommended outcome, and the cheapest; the default is kept unless it gains."""
     cheapest = min(enough, key=_cost)
-    keeps_default = default in enough and cheapest.t_all > GAIN * default.t_all
-    return default if keeps_default else cheapest, cheapest
+    saved = default.t_all - cheapest.t_all
+    gains = saved >= SAVING and cheapest.t_all <= GAIN * default.t_all
+    return default if default in enough and not gains else cheapest, cheapest
 
 
 def _cost(row: TrialOutcome) -> tuple[float, int, float]:
@@ -252,7 +257,9 @@ def _interval(row: TrialOutcome, wanted: Target) -> list[str]:
     """Return a sentence on a larger sample, if the interval reaches below the recall."""
     if (_recall(row).low or 0.0) >= wanted.recall:
         return []
-    reaches = f"The interval reaches below {wanted.recall:g}: "
+    pairs = "1 true pair" if row.true_pairs == 1 else f"{row.true_pairs:,} true pairs"
+    small = f"The sample is small, {pairs}. " if row.true_pairs < FEW_PAIRS else ""
+    reaches = f"{small}The interval reaches below {wanted.recall:g}: "
     most = wanted.largest_sample
     if wanted.sample >= most:
         return [f"{reaches}only more documents than these {wanted.sample:,} would narrow it."]
@@ -293,8 +300,9 @@ def _beside_default(
         return [f"That is the {name}: nothing that was tried is cheaper and finds enough."]
     if best is default:
         return [
-            f"That is the {name}, and it stands: nothing that finds enough is cheaper by a fifth. "
-            f"The cheapest is {cheapest.point} with a recall of {cheapest.recall or 0.0:.4f}, "
+            f"That is the {name}, and it stands: nothing that finds enough is cheaper by a fifth "
+            f"and by {format_duration(SAVING)}. The cheapest is {cheapest.point} with a recall of "
+            f"{cheapest.recall or 0.0:.4f}, "
             f"about {format_duration(cheapest.t_all)} of one core; {_costs(cheapest, wanted)}."
         ]
     if not default.done:

@@ -14,6 +14,7 @@ from neardup.formatting import parse_count
 from neardup.lsh.curve import Curve, check_threshold, choose_curve
 from neardup.option_table import VERIFY, ReferenceOptions
 from neardup.options import Options
+from neardup.planner.shingle_comparison import ComparedShingle, parse_compared
 from neardup.planner.tuning import TrialPoint
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.spec import (
@@ -173,6 +174,7 @@ class SweepRequest:
     shared       options that all points share
     time_limit   seconds after which a trial is ended
     documents    the number of documents of a run, if the corpus is only a part of them
+    compare      the shingles to compare with the reference's
     """
 
     reference: TrialPoint
@@ -182,11 +184,13 @@ class SweepRequest:
     shared: Mapping[str, Any] = field(default_factory=dict)
     time_limit: float = TIME_LIMIT
     documents: int | None = None
+    compare: str | Sequence[str] | None = None
 
     @classmethod
     def of(
         cls,
         *,
+        compare: str | Sequence[str] | None = None,
         precision: float = 0.99,
         time_limit: float = TIME_LIMIT,
         documents: float | str | None = None,
@@ -211,9 +215,23 @@ class SweepRequest:
                 "documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS
             )
         space = SweepSpace.of(reference, **axes)
-        return cls(
-            reference, default.recall, float(precision), space, shared, float(time_limit), number
+        request = cls(
+            reference,
+            default.recall,
+            float(precision),
+            space,
+            shared,
+            float(time_limit),
+            number,
+            compare,
         )
+        request.compared(advised=False)  # an error before documents are read
+        return request
+
+    def compared(self, advised: bool) -> list[ComparedShingle]:
+        """Return the shingles to compare; `advised` if the documents call for another one."""
+        reference = ComparedShingle(self.reference.shingle, self.reference.threshold)
+        return parse_compared(self.compare, reference, advised)
 
     @property
     def options(self) -> Options:

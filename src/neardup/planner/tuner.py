@@ -28,10 +28,12 @@ from neardup.errors import FormatError, InputError
 from neardup.evaluation.lab import DistinctDocuments, ShingleSets, as_documents
 from neardup.evaluation.sample import Sample, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
+from neardup.first_look import FirstDocuments
 from neardup.option_table import ReferenceOptions, takes_options
 from neardup.options import Options
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.planner.recommendation import Growth, Target, advise
+from neardup.planner.shingle_comparison import ShingleComparison, compare_shingles
 from neardup.planner.sweep import TIME_LIMIT, SweepRequest
 from neardup.planner.trial_cache import TrialCache
 from neardup.planner.trial_worker import TrialWorker, write_task
@@ -178,6 +180,7 @@ def run_sweep(
     grow = Growth(times, truth, weights, request.reference)
     rows = list(map(grow, _share_least_times(rows)))
     advice = advise(rows, wanted)
+    comparison = _comparison(sample, request, workers, progress)
     return Tuning(
         about=sample.sample.about,
         documents=documents,
@@ -193,7 +196,25 @@ def run_sweep(
         reasons=advice.reasons,
         met=advice.met,
         shared=request.shared,
+        comparison=comparison,
     )
+
+
+def _comparison(
+    sample: TrialSample, request: SweepRequest, workers: int, progress: Progress
+) -> ShingleComparison | None:
+    """Compare the shingles that are asked for, or advised for such documents; None if none is."""
+    first = FirstDocuments(request.options.spec)
+    first.add(sample.documents.texts)
+    look = first.look()
+    advised = look is not None and bool(look.advice(request.options))
+    points = request.compared(advised)
+    if not points:
+        return None
+    ids = [sample.sample.ids[row] for row in sample.chosen.tolist()]
+    with hold_signals() as raise_signals:
+        steps = InterruptibleProgress(progress, raise_signals)
+        return compare_shingles(sample.documents, ids, points, request.shared, workers, steps)
 
 
 def _truth(sample: TrialSample, request: SweepRequest, workers: int, progress: Progress) -> Truth:
@@ -258,6 +279,7 @@ def tune(
     sample: int = USUAL,
     documents: float | str | None = None,
     precision: float = 0.99,
+    compare: str | Sequence[str] | None = None,
     slots: object = None,
     bands: object = None,
     shingles: object = None,
@@ -285,6 +307,9 @@ def tune(
         documents: The number of documents of a run, if `data` is only a part of them: the cheapest
             point for few documents is not the cheapest for many.
         precision: The least share of the pairs that a trial finds that must be true.
+        compare: Shingles with their thresholds, such as "char:5@0.5", or a list: all pairs are
+            found by each, and those that only one finds are listed. "none" for no comparison; by
+            default that of preset `short` if many documents are short.
         slots: An axis: slots of a signature; by default 16 to 256.
         bands: An axis: bands and rows, such as "14x8,20x5"; "auto", the default, chooses them for
             the recall.
@@ -328,7 +353,12 @@ def tune(
         "vocabulary": vocabulary,
     }
     request = SweepRequest.of(
-        precision=precision, time_limit=time_limit, documents=documents, axes=axes, **options
+        compare=compare,
+        precision=precision,
+        time_limit=time_limit,
+        documents=documents,
+        axes=axes,
+        **options,
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
     chosen = sample_table(data, text, sample, request.options)

@@ -14,6 +14,7 @@ from neardup.evaluation.truth import Truth
 from neardup.formats.tables import write_text
 from neardup.lsh.curve import Meeting
 from neardup.options import Options
+from neardup.planner.shingle_comparison import ShingleComparison
 from neardup.spec import FAMILIES
 
 COUNTING: Final = 3
@@ -249,6 +250,8 @@ class Tuning:
         reasons: Why, in sentences.
         met: Whether it reaches recall and precision; None if the sample has no true pair.
         shared: Options that all points share.
+        comparison: Which pairs other shingles find, and the reference's does not; None if no
+            others were compared.
 
     >>> from neardup import tune
     >>> texts = [" ".join(f"w{n + at}" for at in range(60)) for n in range(0, 240, 30)]
@@ -271,6 +274,7 @@ class Tuning:
     reasons: Sequence[str]
     met: bool | None
     shared: Mapping[str, Any] = field(default_factory=dict)
+    comparison: ShingleComparison | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -302,7 +306,12 @@ class Tuning:
         return f"Use {self.best.point}" if self.best.done else "No trial came to its end"
 
     def __str__(self) -> str:
-        return "\n".join([self.advice, *self.reasons])
+        return "\n".join([self.advice, *self.reasons, *self.compared])
+
+    @property
+    def compared(self) -> list[str]:
+        """The comparison of shingles in sentences; none if no others were compared."""
+        return [] if self.comparison is None else self.comparison.sentences()
 
     def __repr__(self) -> str:
         return f"<Tuning of {self.sampled:,} documents, {len(self.rows):,} trials: {self.advice}>"
@@ -335,6 +344,7 @@ class Tuning:
             "options": self.options,
             "met": self.met,
             "reasons": list(self.reasons),
+            "shingles": None if self.comparison is None else self.comparison.to_json(),
             "pruned": dict(self.pruned),
             "trials": [row.to_json() for row in self.rows],
         }

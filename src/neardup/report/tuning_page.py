@@ -6,9 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from neardup.formatting import format_duration, format_number
+from neardup.planner.shingle_comparison import (
+    PairExample,
+    ShingleComparison,
+    ShingleDifference,
+)
 from neardup.planner.tuning import FAILED, TIMEOUT, TrialOutcome, TrialPoint, Tuning
 from neardup.report import plots, sweep_plots
-from neardup.report.html import Html, join, make_page, note, pairs, table, tag
+from neardup.report.differences import side_by_side
+from neardup.report.html import Html, join, make_page, name, note, pairs, table, tag
 from neardup.report.plots import CurveExplorer
 from neardup.report.sweep_plots import Tints, curve_of
 
@@ -125,6 +131,8 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
             tints,
         ),
     )
+    if tuning.comparison is not None:
+        yield "Shingles compared", _comparison(tuning.comparison)
     if explorer := _explored(tuning):
         caption = (
             "The line is the probability that two documents of a similarity share a bucket. The "
@@ -159,6 +167,32 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
         ),
     )
     yield "Every trial", join([_trials(tuning), note(MEANING), *_settings(tuning)])
+
+
+def _comparison(comparison: ShingleComparison) -> Html:
+    """Return how many pairs each shingle finds, and examples that others miss, side by side."""
+    rows = ((str(point), f"{pairs:,}") for point, pairs in comparison.found.items())
+    parts = [
+        note(
+            f"All pairs of {comparison.documents:,} documents, found by each shingle at its own "
+            "threshold, without bands. The other figures of this page take the pairs of the first "
+            "one as the truth, and can't tell whether it is the right one: these examples can."
+        ),
+        table("Shingles compared", ("shingle", "pairs"), rows, {"pairs"}),
+    ]
+    for one in comparison.differences:
+        parts.append(tag("h3", f"{one.pairs:,} found by {one.finds}, and not by {one.misses}"))
+        parts += (_example(one, pair, at == 0) for at, pair in enumerate(one.examples))
+    return join(parts)
+
+
+def _example(one: ShingleDifference, pair: PairExample, unfolded: bool) -> Html:
+    judged = (
+        f"{pair.similarity:.4f} by {one.finds.shingle}, {pair.other_similarity:.4f} by "
+        f"{one.misses.shingle}: "
+    )
+    summary = tag("summary", judged, name(pair.a), " and ", name(pair.b))
+    return tag("details", summary, *side_by_side(*pair.texts, ("one", "other")), open=unfolded)
 
 
 def _figure(plot: Html | None, instead: str, caption: str, tints: Tints | None = None) -> Html:
