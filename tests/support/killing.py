@@ -24,11 +24,14 @@ from support import batch_engine
 
 Seen = dict[str, list[int]]
 
-for _names in kernels.KERNELS.values():
-    for _name in _names:
-        getattr(kernels, _name)
-
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
+
+
+def load_kernels() -> None:
+    """Load all kernels, so that children that are forked have them."""
+    for names in kernels.KERNELS.values():
+        for name in names:
+            getattr(kernels, name)
 
 
 def sketches(work: Path) -> Seen:
@@ -143,6 +146,7 @@ def at_steps(
 
 
 if __name__ == "__main__":
+    load_kernels()
     what, given = sys.argv[1], json.loads(sys.argv[2])
     paths = [Path(path) for path in given.pop("inputs")]
     do = {"at_random_times": at_random_times, "at_steps": at_steps}[what]

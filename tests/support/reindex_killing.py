@@ -24,7 +24,7 @@ import neardup
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from neardup.index.rebuild import convert
-from support.killing import die_before, do_nothing  # loads the kernels
+from support.killing import die_before, do_nothing
 
 WORDS = [f"word{number}" for number in range(80)]
 FIRST = 60
@@ -132,6 +132,7 @@ def at_steps(path: Path, first: int, every: int, what: str) -> int:
 
 
 if __name__ == "__main__":
+    load_kernels()
     given = json.loads(sys.argv[2])
     do = {"at_random_times": at_random_times, "at_steps": at_steps}[sys.argv[1]]
     print(json.dumps(do(Path(given.pop("path")), **given)))

@@ -19,6 +19,7 @@ import typer
 import neardup
 from neardup.cli.cache import cache
 from neardup.cli.comparisons import compare_sketches, hashes
+from neardup.cli.config import config
 from neardup.cli.dedup import dedup
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
@@ -29,7 +30,7 @@ from neardup.cli.index_query import get, query, remove
 from neardup.cli.index_reindex import convert, reindex, retune
 from neardup.cli.plan import plan
 from neardup.cli.runs import demo, merge, report, status
-from neardup.cli.serve import format_failure, keys, serve
+from neardup.cli.serve import format_event, keys, serve
 from neardup.cli.spec import spec
 from neardup.cli.tune import tune
 from neardup.errors import NeardupError, OutputClosed
@@ -101,6 +102,7 @@ register(index, INDEX_COMMANDS)
 app.add_typer(index, name="index", rich_help_panel=ONLINE)
 app.add_typer(keys, name="keys", rich_help_panel=ONLINE)
 app.add_typer(spec, name="spec", rich_help_panel=CHOOSE)
+app.add_typer(config, name="config", rich_help_panel=CHOOSE)
 app.add_typer(cache, name="cache", rich_help_panel=CHOOSE)
 
 
@@ -123,6 +125,13 @@ def options(
         bool,
         typer.Option(
             "--debug", help="Show a traceback if a command fails; accepted anywhere on the line."
+        ),
+    ] = False,
+    no_config: Annotated[
+        bool,
+        typer.Option(
+            "--no-config",
+            help="Don't look for neardup.toml or pyproject.toml; given before the command.",
         ),
     ] = False,
 ) -> None:
@@ -190,6 +199,6 @@ def explain_error(error: Any) -> tuple[str, int]:
 def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:
     """Exit with a one-line message; without one if it is empty, as after help was shown."""
     if one_line := " ".join(message.split()):
-        line = format_failure(one_line) if as_event else f"neardup: {one_line}"
+        line = format_event("failed", one_line) if as_event else f"neardup: {one_line}"
         print(line, file=sys.stderr)
     sys.exit(code)

@@ -20,7 +20,16 @@ import typer
 
 from neardup.cli.help import HELP_ALL, MANY, RARE_NAMES, HelpAll
 from neardup.errors import ParameterError
-from neardup.option_table import KEPT, LAYOUT, SIMILAR, Option, given_options, options_at
+from neardup.option_table import (
+    KEPT,
+    LAYOUT,
+    SIMILAR,
+    MatchingOptions,
+    Option,
+    given_options,
+    options_at,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from neardup.keys import Key
@@ -106,9 +115,22 @@ def stale_bands(context: typer.Context) -> set[str]:
     """
     sources = {name: context.get_parameter_source(name) for name in LAYOUT | CHOSEN_FOR}
     names = {name: source.name for name, source in sources.items() if source is not None}
-    if "COMMANDLINE" not in names.values():
+    if not {"COMMANDLINE", "ENVIRONMENT"} & set(names.values()):
         return set()
     return {name for name in LAYOUT if names.get(name) == "DEFAULT_MAP"}
+
+
+def chosen_options(context: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the matching options of the command line and of config files.
+
+    Without stale bands, and with options of the file given by --config that the command does not
+    have: whether their values are possible is checked where they are used.
+    """
+    stored = context.default_map or {}
+    others = {name: stored.get(name) for name in options_of(MatchingOptions) if name not in given}
+    stale = stale_bands(context)
+    chosen = given_options(others) | given
+    return {name: value for name, value in chosen.items() if name not in stale}
 
 
 CONFIG_HELP: Final = (
@@ -391,4 +413,20 @@ def read_key(
         raise ParameterError(f"key file {file} holds no key: {error}") from None
     if not quiet and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
         say(f"others can read the key file: chmod 600 {file}")
+    return key
+
+
+def read_api_key(file: Path | None) -> str | None:
+    """Return the API key in a file; its content never appears in a message."""
+    if file is None:
+        return None
+    from neardup.errors import InputError
+
+    try:
+        key = file.read_text("ascii").strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not a text file"
+        raise InputError(f"API key file {file} can't be read: {why}", str(file)) from None
+    if not key or not key.isprintable():
+        raise InputError(f"API key file {file} holds no key: one line is a key", str(file))
     return key

@@ -41,6 +41,7 @@ from neardup.cli.arguments import (
     with_options,
 )
 from neardup.cli.console import print_run, progress_for
+from neardup.cli.settings import SETTINGS
 from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def dedup(
     from neardup.options import Options
 
     key = read_key(key_file, quiet)
-    stale = stale_bands(context) if config else set()
+    stale = stale_bands(context)
     options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
     check_engine(engine, master, workers)
     if engine == "spark":
@@ -161,7 +162,7 @@ def dedup(
     by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
     with progress_for(quiet=quiet or as_json) as progress:
         if stale and not LAYOUT & given.keys() - stale:
-            progress.say(describe_new_bands(config, options))
+            progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
         from neardup.pipeline.job import make_columns, make_job
         from neardup.pipeline.run import run_job
         from neardup.pipeline.run_summary import format_summary

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neardup.cli.arguments import (
-    CHOSEN_FOR,
-    CONFIG_HELP,
     INPUT,
-    MATCH,
     OUTPUT,
     RARE,
+    Config,
     Format,
     Id,
     Quiet,
     Text,
     Workers,
     argument,
+    chosen_options,
     flag,
     option,
+    read_api_key,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
-from neardup.option_table import LAYOUT
+from neardup.cli.settings import settings_in_effect
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def minimum(figure: str) -> Any:
 
 @with_options("neardup evaluate")
 def evaluate(
+    context: typer.Context,
     golden: Annotated[
         Path,
         argument(
@@ -127,7 +128,7 @@ def evaluate(
             most=50_000,
         ),
     ] = 10_000,
-    config: Annotated[Path | None, option("FILE", CONFIG_HELP, default="none", panel=MATCH)] = None,
+    config: Config = None,  # noqa: ARG001 -- its callback reads it
     min_recall: Annotated[float | None, minimum("recall")] = None,
     min_precision: Annotated[float | None, minimum("precision")] = None,
     min_f1: Annotated[float | None, minimum("F1")] = None,
@@ -186,7 +187,10 @@ def evaluate(
     documents did not become candidates; which threshold would be best; and the worst cases.
     """
     check_by(by, corpus)
-    point = operating_point(config, given)
+    if run is not None or service is not None:
+        # What they were made with counts; options of a file that was found are for the others.
+        given = {n: v for n, v in given.items() if n not in settings_in_effect(context)}
+    point = chosen_options(context, given)
     threads = check_workers(workers)
     with progress_for(quiet=quiet or as_json) as progress, output_folder(out, force):
         from neardup.evaluation.evaluation import evaluate as run_evaluation
@@ -229,37 +233,6 @@ def check_by(by: str, corpus: list[str] | None) -> None:
         raise UsageError(f"unknown --by {by}: choose labels or similarity")
     if by == "similarity" and not corpus:
         raise UsageError("--by similarity compares texts: give them with --corpus")
-
-
-def read_api_key(file: Path | None) -> str | None:
-    """Return the API key in a file; its content never appears in a message."""
-    if file is None:
-        return None
-    from neardup.errors import InputError
-
-    try:
-        key = file.read_text("ascii").strip()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not a text file"
-        raise InputError(f"API key file {file} can't be read: {why}", str(file)) from None
-    if not key or not key.isprintable():
-        raise InputError(f"API key file {file} holds no key: one line is a key", str(file))
-    return key
-
-
-def operating_point(config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a config file, overridden by those of the command line.
-
-    Bands of the file are left out if the command line changes what they were chosen for.
-    """
-    if config is None:
-        return given
-    from neardup.formats.config import load_config
-
-    stored: dict[str, Any] = dict(load_config(config))
-    if (LAYOUT | CHOSEN_FOR) & set(given):
-        stored = {name: value for name, value in stored.items() if name not in LAYOUT}
-    return stored | given
 
 
 @contextmanager

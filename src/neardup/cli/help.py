@@ -10,6 +10,15 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from neardup.cli.settings import (
+    SETTINGS,
+    VARIABLES,
+    announce_settings,
+    check_variables,
+    find_settings,
+    group_names,
+)
+
 MANY: Final = 20
 """Commands with more options than this show the common ones first."""
 HELP_ALL: Final = "help_all"
@@ -55,6 +64,7 @@ def _state_default(param: Any) -> None:
     if default is True and param.default is not None:
         default = f"{param.default:,g}" if isinstance(param.default, float) else param.default
         default = f"{default:,}" if isinstance(default, int) else str(default)
+    param.default_in_words = default if isinstance(default, str) else None
     if isinstance(default, str) and param.help:
         param.help = f"{param.help} Default: {default}."
     param.show_default = False
@@ -75,7 +85,7 @@ def _usage(param: Any) -> str | None:
 
 
 class Command(TyperCommand):
-    """A command whose help is short if it has many options."""
+    """A command whose help is short if it has many options, with defaults from a config file."""
 
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
@@ -85,6 +95,32 @@ class Command(TyperCommand):
         self.hidden_at_first = rare if HELP_ALL in named else frozenset()
         for param in self.params:
             _state_default(param)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        if parent is None or info_name is None or extra.get("resilient_parsing"):
+            return super().make_context(info_name, args, parent, **extra)
+        if prefix := VARIABLES.get(info_name):
+            check_variables(self, prefix)
+            extra["auto_envvar_prefix"] = prefix
+        settings = find_settings(self, parent.find_root(), (*group_names(parent), info_name))
+        try:
+            context = super().make_context(
+                info_name, args, parent, default_map=settings.values, **extra
+            )
+        except typer.BadParameter as error:
+            name = getattr(error.param, "name", None)
+            source = error.ctx.get_parameter_source(name) if error.ctx and name else None
+            if getattr(source, "name", "") == "DEFAULT_MAP":
+                error.message = f"{settings.file}: {error.message}"
+            raise
+        context.meta[SETTINGS] = settings
+        return context
+
+    def invoke(self, ctx: Any) -> Any:
+        announce_settings(ctx)
+        return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)

@@ -21,15 +21,14 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     argument,
+    chosen_options,
     flag,
     option,
     read_key,
-    stale_bands,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
-from neardup.option_table import IndexOptions, MatchingOptions, given_options, options_of
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from neardup.index.load import LoadCounts
     from neardup.keys import Key
     from neardup.options import Options
-
-ONLY_IN_CONFIG = tuple(options_of(MatchingOptions).keys() - options_of(IndexOptions).keys())
-"""Options that a config file may contain, and for which an index supports one value."""
 
 StrictIndex = Annotated[
     bool, flag("Stop at the first bad row, instead of skipping it.", "--strict", panel=INPUT)
@@ -78,7 +74,7 @@ def build(
             panel=OUTPUT,
         ),
     ] = False,
-    config: Config = None,
+    config: Config = None,  # noqa: ARG001 -- its callback reads it
     key_file: IndexKey = None,
     memory: TableMemory = None,
     workers: Workers = None,
@@ -97,10 +93,7 @@ def build(
 
     if bool(inputs) == (sketches is not None):
         raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
-    stored = context.default_map or {}
-    given |= given_options({name: stored.get(name) for name in ONLY_IN_CONFIG})
-    stale = stale_bands(context) if config else set()
-    given = {name: value for name, value in given.items() if name not in stale}
+    given = chosen_options(context, given)
     if sketches is not None:
         _load_sketches(folder, sketches, given, quiet, as_json)
         return

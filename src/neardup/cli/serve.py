@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from neardup.cli.arguments import (
-    CHOSEN_FOR,
     KEY_HELP,
     argument,
+    chosen_options,
     flag,
     option,
+    read_api_key,
     read_key,
+    use_config,
     with_options,
 )
 from neardup.cli.help import Command, Group
-from neardup.option_table import LAYOUT
+from neardup.cli.settings import SUPPLIED_KEY
+from neardup.option_table import given_options
 
 LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
 
 
 @with_options("neardup serve", panel=INDEX)
 def serve(
+    context: typer.Context,
     data: Annotated[
         Path,
         option(
@@ -33,13 +38,15 @@ def serve(
             panel=INDEX,
         ),
     ],
-    config: Annotated[
+    config: Annotated[  # noqa: ARG001 -- its callback reads it
         Path | None,
         option(
             "FILE",
             "The operating point of a new index, as neardup plan or neardup tune wrote it.",
             default="none",
             panel=INDEX,
+            callback=use_config,
+            is_eager=True,
         ),
     ] = None,
     key_file: Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=INDEX)] = None,
@@ -84,6 +91,16 @@ def serve(
             "N", "The port; 0 takes a free one, which the log states.", default="8080", panel=LISTEN
         ),
     ] = 8080,
+    api_key_file: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "A file with an API key that has all rights, besides those of neardup keys; the "
+            f"environment variable {SUPPLIED_KEY} may hold it instead.",
+            default="none",
+            panel=LISTEN,
+        ),
+    ] = None,
     proxy: Annotated[
         str | None,
         option(
@@ -149,14 +166,11 @@ def serve(
     runtime.say = warn
     limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
-    options = operating_point(
-        config,
-        **given,
-        memory=memory,
-        keep_texts=keep_texts or None,
-        key=key,
+    options = chosen_options(context, given) | given_options(
+        {"memory": memory, "keep_texts": keep_texts or None, "key": key}
     )
-    guarded = check_access(data, host, log)
+    supplied = supplied_key(api_key_file)
+    guarded = check_access(data, host, log, supplied)
 
     def load(say: Say) -> Index:
         return Index.open(data, say=say, **options)
@@ -172,17 +186,18 @@ def serve(
             golden=watched,
             golden_every=golden_every,
             next_key=next_key,
+            supplied_key=supplied,
         )
         run(create_app(service), bound, proxy)
 
 
-def format_failure(message: str) -> str:
-    """Return the reason why the service ended, as a JSON line of its log."""
+def format_event(event: str, message: str) -> str:
+    """Return a JSON line of the log, for what happens before the service runs or ends it."""
     import json
     from datetime import UTC, datetime
 
     time = datetime.now(UTC).isoformat()
-    return json.dumps({"time": time, "event": "failed", "message": message})
+    return json.dumps({"time": time, "event": event, "message": message})
 
 
 def require_server() -> None:
@@ -195,31 +210,35 @@ def require_server() -> None:
         raise UsageError("neardup serve needs more packages: pip install '.[serve]' in its folder")
 
 
-def operating_point(config: Path | None, **given: Any) -> dict[str, Any]:
-    """Return the options of a config file, overridden by those of the command line.
+def supplied_key(file: Path | None) -> str | None:
+    """Return the API key of the file or of the environment; refuse one that could be guessed."""
+    from neardup.errors import UsageError
+    from neardup.service.api_keys import LEAST_SUPPLIED
 
-    Bands of the file were chosen for its threshold, recall and slots: they are not used for others.
-    """
-    from neardup.formats.config import load_config
+    variable = os.environ.get(SUPPLIED_KEY)
+    if file is not None and variable is not None:
+        raise UsageError(f"an API key is in {file} and in {SUPPLIED_KEY}: leave out one of them")
+    key = read_api_key(file) if variable is None else variable.strip()
+    if key is not None and len(key) < LEAST_SUPPLIED:
+        raise UsageError(
+            f"the API key has {len(key)} characters and could be guessed: use {LEAST_SUPPLIED} or "
+            "more, such as those of openssl rand -hex 32"
+        )
+    return key
 
-    stored = {} if config is None else dict(load_config(config))
-    given = {name: value for name, value in given.items() if value is not None}
-    if given.keys() & (CHOSEN_FOR | LAYOUT):
-        stored = {name: value for name, value in stored.items() if name not in LAYOUT}
-    return stored | given
 
-
-def check_access(data: Path, host: str, log: Any) -> bool:
+def check_access(data: Path, host: str, log: Any, supplied: str | None) -> bool:
     """Return whether API keys are required; refuse to serve other machines without any."""
     from neardup.errors import UsageError
     from neardup.service.access import is_loopback
     from neardup.service.api_keys import ApiKeys
 
-    keys = ApiKeys(data)
+    keys = ApiKeys(data, supplied)
     if not is_loopback(host) and not keys.all():
         raise UsageError(
             f"{host} can be reached from other machines, and there is no API key: add one with "
-            f"neardup keys add NAME --data {data}, or listen on 127.0.0.1"
+            f"neardup keys add NAME --data {data}, supply one with --api-key-file, or listen on "
+            "127.0.0.1"
         )
     if not keys.guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")

@@ -56,7 +56,7 @@ def load_config(path: str | Path) -> MatchingOptions:
     {'threshold': 0.9, 'slots': 64}
     """
     path = Path(path)
-    content = _parsed(path)
+    content = parse_toml(path)
     if content.get("version") != VERSION:
         raise FormatError(
             f"{path}: version {content.get('version')!r} of the config file is not known, this "
@@ -75,7 +75,8 @@ def load_config(path: str | Path) -> MatchingOptions:
     return cast(MatchingOptions, options)
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def parse_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a config file, as TOML."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

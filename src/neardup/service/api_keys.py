@@ -32,6 +32,10 @@ VERSION: Final = 1
 READ, WRITE, ADMIN = "read", "write", "admin"
 SCOPES: Final = (READ, WRITE, ADMIN)
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+LEAST_SUPPLIED: Final = 16
+"""The fewest characters of a key that the operator supplies, by a file or a variable."""
+SUPPLIED: Final = "supplied"
+"""The name of that key, in the log; it is not listed, and ends with the service."""
 PREFIX: Final = "neardup_"
 """Makes keys recognisable to people and to scanners for leaked secrets."""
 
@@ -47,29 +51,35 @@ class ApiKey:
 
 
 class ApiKeys:
-    """The keys of a data folder. The file is read again whenever it has changed."""
+    """The keys of a data folder. The file is read again whenever it has changed.
 
-    def __init__(self, data: Path) -> None:
+    Args:
+        data: the folder.
+        supplied: a key with all rights that is valid besides those of the file.
+    """
+
+    def __init__(self, data: Path, supplied: str | None = None) -> None:
         self.path = data / API_KEYS
+        self._supplied = [] if supplied is None else [_supplied_key(supplied)]
         self._stamp: tuple[int, ...] | None = None
         self._keys: list[ApiKey] = []
 
     def all(self) -> list[ApiKey]:
         """Return the keys, in the order in which they were added."""
         self._refresh()
-        return list(self._keys)
+        return self._keys + self._supplied
 
     @property
     def guarded(self) -> bool:
         """Whether a key is required."""
         self._refresh()
-        return self._stamp is not None
+        return self._stamp is not None or bool(self._supplied)
 
     def find(self, token: str) -> ApiKey | None:
         """Return the key of a token, or None. The time does not depend on which key it is."""
         self._refresh()
         digest, matching = hash_of(token), None
-        for key in self._keys:
+        for key in self._keys + self._supplied:
             if hmac.compare_digest(key.sha256, digest):
                 matching = key
         return matching
@@ -151,6 +161,10 @@ class ApiKeys:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise write_error(self.path, error) from None
+
+
+def _supplied_key(token: str) -> ApiKey:
+    return ApiKey(SUPPLIED, hash_of(token), SCOPES, "")
 
 
 def hash_of(token: str) -> str:

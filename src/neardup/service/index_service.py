@@ -129,6 +129,7 @@ class IndexService:
         golden: labelled pairs that are checked periodically.
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
+        supplied_key: an API key with all rights that is not stored in the folder.
     """
 
     def __init__(
@@ -142,9 +143,10 @@ class IndexService:
         golden: GoldenSet | None = None,
         golden_every: float = CHECK_SECONDS,
         next_key: Key | None = None,
+        supplied_key: str | None = None,
     ) -> None:
         self.limits, self.log = limits, log
-        self.gate = AccessGate(limits, ApiKeys(data), self._say, guarded=guarded)
+        self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self._golden: GoldenWatch | None = None
         if golden is not None:
