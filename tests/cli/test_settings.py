@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 from support.command_line import DOCUMENTS, Ran, neardup, refused, write_jsonl
 from support.running import running
+
+from neardup import Index
 
 
 @pytest.fixture
@@ -36,7 +40,8 @@ def parameters(*options: object) -> dict[str, object]:
 
 
 def test_options_of_the_nearest_neardup_toml_are_used(project: Path) -> None:
-    (project / "neardup.toml").write_text('threshold = 0.7\n[dedup]\ntext = "body"\nno-kept = true\n')
+    file = project / "neardup.toml"
+    file.write_text('threshold = 0.7\n[dedup]\ntext = "body"\nno-kept = true\n')
     ran = parameters("dedup")
     assert (ran["threshold"], ran["text"], ran["kept_files"]) == (0.7, "body", False)
     (project / "data" / "neardup.toml").write_text("threshold = 0.6\n")
@@ -52,7 +57,9 @@ def test_tool_table_of_pyproject_toml_is_used(project: Path) -> None:
 
 def test_command_line_then_config_option_then_found_file(project: Path) -> None:
     (project / "neardup.toml").write_text('threshold = 0.7\nshingle = "word:2"\nseed = 3\n')
-    (project / "plan.toml").write_text("version = 1\n[dedup]\nthreshold = 0.6\nshingle = 'word:3'\n")
+    (project / "plan.toml").write_text(
+        "version = 1\n[dedup]\nthreshold = 0.6\nshingle = 'word:3'\n"
+    )
     ran = parameters("dedup", "--config", project / "plan.toml", "--shingle", "word:4")
     assert (ran["threshold"], ran["size"], ran["seed"]) == (0.6, 4, 3)
 
@@ -130,11 +137,14 @@ def test_config_show_of_a_command_that_does_not_exist(project: Path) -> None:
     refused(neardup("config", "show", "index"), 2, "group of commands", "build")
 
 
+def index_threshold(folder: Path) -> float:
+    with Index.open(folder) as index:
+        return index.options.threshold
+
+
 def test_service_takes_its_options_from_the_environment(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import urllib.request
-
     monkeypatch.setenv("NEARDUP_SERVE_THRESHOLD", "0.55")
     monkeypatch.setenv("NEARDUP_SERVE_LIMIT", "batch=7 requests=9")
     monkeypatch.setenv("NEARDUP_SERVE_API_KEY", "k" * 32)
@@ -146,7 +156,8 @@ def test_service_takes_its_options_from_the_environment(
         assert refused_without_key.value.code == 401
         request.add_header("Authorization", f"Bearer {'k' * 32}")
         with urllib.request.urlopen(request) as answer:
-            assert json.load(answer)["threshold"] == 0.55
+            assert answer.status == 200
+    assert index_threshold(project / "ix") == 0.55
     assert "k" * 32 not in service.log.read_text()
 
 

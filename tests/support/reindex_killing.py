@@ -24,7 +24,7 @@ import neardup
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from neardup.index.rebuild import convert
-from support.killing import die_before, do_nothing
+from support.killing import die_before, do_nothing, load_kernels
 
 WORDS = [f"word{number}" for number in range(80)]
 FIRST = 60
