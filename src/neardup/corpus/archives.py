@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from neardup.corpus.documents import make_strings
+from neardup.corpus.encodings import UTF8, decode_document, explain_wide
 from neardup.corpus.format_table import BOM, COMPRESSION_OF_ENDING, formats_of_ending
 from neardup.errors import InputError
 
@@ -55,13 +56,16 @@ class Members:
         return pa.RecordBatch.from_pydict(columns)
 
 
-def group_members(members: Iterable[Member], size: int, name: str) -> Iterator[Members]:
+def group_members(
+    members: Iterable[Member], size: int, name: str, encoding: str = UTF8
+) -> Iterator[Members]:
     """Yield the members of an archive in groups of about `size` bytes.
 
     Args:
         members: All members of the archive.
         size: The least number of bytes of a group, except the last.
         name: The name of the archive, for messages.
+        encoding: The encoding of its texts, or `auto`.
     """
     group, length, rows, packed = Members(), 0, 0, 0
     for member in members:
@@ -69,9 +73,14 @@ def group_members(members: Iterable[Member], size: int, name: str) -> Iterator[M
             group.unread[member.unread] += 1
             packed += member.unread == UNPACK
             continue
-        if member.refused:
-            group.rejected[len(group.ids)] = member.refused
-        text = None if member.data is None else member.data.removeprefix(BOM)
+        text, refused = member.data, member.refused
+        if text is not None and (encoding != UTF8 or explain_wide(text)):
+            decoded, reason = decode_document(text, encoding)
+            text = None if decoded is None else decoded.encode()
+            refused = refused or reason or ""
+        if refused:
+            group.rejected[len(group.ids)] = refused
+        text = None if text is None else text.removeprefix(BOM)
         group.ids.append(printable_id(member.name))
         group.texts.append(text)
         length, rows = length + len(text or b""), rows + 1

@@ -29,6 +29,7 @@ from neardup.corpus.documents import (
     make_strings,
     render_column,
 )
+from neardup.corpus.encodings import INVALID
 from neardup.errors import ColumnError, UsageError
 
 _TIMESTAMP = pa.timestamp("us")
@@ -102,7 +103,7 @@ def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array,
         raise _wrong_type(source, "text", name, column.type, "text")
     texts, invalid = blank_invalid_utf8(texts)
     rejected = dict.fromkeys(_true_rows(texts.is_null()), "text is null")
-    rejected |= dict.fromkeys(invalid, "invalid UTF-8")
+    rejected |= dict.fromkeys(invalid, INVALID)
     return _reject_long(texts, pc.binary_length, LONGEST, rejected)
 
 

@@ -26,6 +26,7 @@ from neardup.corpus.documents import (
     make_strings,
     mixed_keep_error,
 )
+from neardup.corpus.encodings import INVALID, UTF8, has_undecodable
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.streams import Meter, read_line_blocks
@@ -121,6 +122,9 @@ def parse_records(
         if len(row) != len(header):
             other = "the header" if file.dialect.header else "the first row"
             rejected[len(fields)] = f"row has {len(row)} fields, {other} has {len(header)}"
+            row = [""] * len(header)
+        elif file.encoding != UTF8 and any(map(has_undecodable, row)):
+            rejected[len(fields)] = INVALID
             row = [""] * len(header)
         fields.append(row)
         length += len(row[text])

@@ -22,8 +22,6 @@ UTF8: Final = "utf-8"
 AUTO: Final = "auto"
 INVALID: Final = "invalid UTF-8"
 """The reason for which a row is rejected; of another encoding, its name instead of UTF-8."""
-DECLARED_WITHIN: Final = 1024
-"""HTML declares its encoding within so many bytes."""
 
 _MARKS: Final = (
     (b"\xff\xfe\0\0", "utf-32-le"),
@@ -34,29 +32,9 @@ _MARKS: Final = (
 _KEEP_BYTES = "neardup.keep-bytes"
 _ESCAPE = "neardup.escape"
 _FIRST_BYTE, _LAST_BYTE = 0xDC00, 0xDCFF
+_UNDECODABLE = re.compile("\xed[\xb0-\xb3]")
 # Codecs of Python that convert text to other text, or know no line ends.
 _REFUSED: Final = {"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"}
-_XML = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""", re.IGNORECASE)
-_META = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-# What browsers read for these names: what is written under them is nearly always the superset.
-_LABELS: Final = {
-    "cp1252": "iso-8859-1 latin1 l1 us-ascii ascii x-cp1252",
-    "cp1254": "iso-8859-9 latin5",
-    "cp874": "tis-620 iso-8859-11 windows-874 dos-874",
-    "cp932": "shift_jis shift-jis sjis x-sjis ms_kanji windows-31j",
-    "cp949": "euc-kr ks_c_5601-1987 ks_c_5601-1989 ksc5601 korean windows-949",
-    "big5hkscs": "big5 big5-hkscs cn-big5 x-x-big5",
-    "gb18030": "gb2312 gb_2312 gb_2312-80 gbk x-gbk chinese",
-    "euc_jp": "x-euc-jp",
-    "iso8859-8": "iso-8859-8-i logical",
-    "mac_roman": "macintosh mac x-mac-roman",
-    "mac_cyrillic": "x-mac-cyrillic",
-    "koi8-r": "koi koi8",
-    # The name was read as ASCII, so the file is not what it says.
-    UTF8: "utf-16 utf-16le utf-16be unicode unicode-1-1-utf-8",
-}
-_CODECS: Final = {label: codec for codec, labels in _LABELS.items() for label in labels.split()}
 
 
 def check_encoding(name: str) -> str:
@@ -108,28 +86,21 @@ def find_encoding(encoding: str, head: bytes, is_document: bool = False) -> str:
         return encoding
     if marked or head.startswith(BOM):
         return marked or UTF8
-    return _find_declared(head[:DECLARED_WITHIN]) if is_document else UTF8
+    return _find_declared(head) if is_document else UTF8
 
 
 def _find_declared(head: bytes) -> str:
     """Return the encoding that HTML or XML declares, UTF-8 if none; an error if it is unknown."""
-    head = _COMMENT.sub(b"", head).lstrip()
-    if not head.startswith(b"<"):
+    if not head.lstrip().startswith(b"<"):
         return UTF8
-    found = _XML.match(head) or _META.search(head)
-    if found is None:
+    from neardup.corpus.web_text import CHARSETS, UTF8_CHARSETS, find_declared_charset
+
+    charset = find_declared_charset(head)
+    if not charset or charset in UTF8_CHARSETS:
         return UTF8
-    label = found[1].decode("latin-1").lower()
-    codec = _CODECS.get(label) or _find_codec(label)
-    if codec is None:
-        raise InputError("declares an unknown encoding: name the right one with --encoding")
-    return codec
-
-
-def refuse_wide(head: bytes) -> None:
-    """Raise `InputError` if bytes that should be UTF-8 begin with a mark of UTF-16 or UTF-32."""
-    if reason := explain_wide(head):
-        raise InputError(reason)
+    if charset not in CHARSETS:
+        raise InputError("declares a charset that is not known: name it with --encoding")
+    return CHARSETS[charset]
 
 
 def explain_wide(head: bytes) -> str | None:
@@ -161,18 +132,31 @@ def decode_document(data: bytes, encoding: str) -> tuple[str | None, str | None]
     try:
         return data.decode(codec).removeprefix("\ufeff"), None
     except UnicodeDecodeError:
-        return None, describe_invalid(codec)
+        pass
+    if encoding == AUTO and codec == "cp1252":
+        from neardup.corpus.web_text import decode_charset
+
+        text, _ = decode_charset(data, codec)
+        return (text or b"").decode(), None
+    return None, describe_invalid(codec)
 
 
 def encode_document(text: str, like: bytes, encoding: str) -> bytes:
-    """Return a new text of a document in its encoding, with a byte order mark if it had one."""
+    """Return a new text of a document in its encoding, with a byte order mark if it had one.
+
+    Args:
+        text: The text.
+        like: The document as it is stored.
+        encoding: As `check_encoding` returned it.
+    """
     codec = find_encoding(encoding, like, is_document=True)
-    mark = "\ufeff" if like.decode(codec).startswith("\ufeff") else ""
-    return (mark + text).encode(codec)
+    mark = "\ufeff".encode(codec) if codec.startswith("utf-") else b""
+    kept = mark if like.startswith(mark) else b""
+    return kept + from_utf8(text.encode(), codec, is_json=False)
 
 
 def describe_invalid(encoding: str) -> str:
-    """Return the reason for a row whose bytes are not of an encoding."""
+    """Return the reason for a row with bytes that the encoding does not have."""
     return INVALID if encoding == UTF8 else f"invalid {encoding}"
 
 
@@ -191,10 +175,18 @@ def to_utf8(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         yield text.encode(UTF8, "surrogatepass")
 
 
+def has_undecodable(cell: str) -> bool:
+    """Return whether a cell has bytes that the encoding of its file does not have.
+
+    The cell is from `to_utf8`, with one character a byte.
+    """
+    return "\xed" in cell and _UNDECODABLE.search(cell) is not None
+
+
 def from_utf8(data: bytes, encoding: str, is_json: bool) -> bytes:
     """Return whole characters of `to_utf8` in their encoding again.
 
-    Raises `InputError` if a codec decodes what it can't encode.
+    Raises `UnicodeEncodeError` if a codec decodes what it can't encode.
 
     Args:
         data: UTF-8.
@@ -202,12 +194,7 @@ def from_utf8(data: bytes, encoding: str, is_json: bool) -> bytes:
         is_json: Whether a character that the encoding does not have may become an escape of JSON.
     """
     text = data.decode(UTF8, "surrogatepass")
-    try:
-        return text.encode(encoding, _ESCAPE if is_json else _KEEP_BYTES)
-    except UnicodeEncodeError:
-        raise InputError(
-            f"kept rows can't be written in {encoding} again: convert the file to UTF-8 first"
-        ) from None
+    return text.encode(encoding, _ESCAPE if is_json else _KEEP_BYTES)
 
 
 def _keep_bytes(error: UnicodeError) -> tuple[str | bytes, int]:

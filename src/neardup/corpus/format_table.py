@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 BYTE_RANGES: Final = "bytes"
 ROW_GROUPS: Final = "row groups"
+WHOLE_FILE: Final = "file"
+EACH_DOCUMENT: Final = "document"
 BOM: Final = b"\xef\xbb\xbf"
 HEAD: Final = 1 << 16
 """The first bytes of a file, decompressed, by which its format is recognised."""
@@ -39,6 +41,8 @@ class FileFormat(NamedTuple):
         has_columns: Whether a record has named values.
         is_document: Whether a file is one document; such files share a chunk.
         variant_of: The format as which `--format` takes it: the content tells which of them it is.
+        encoded: What has a text encoding of its own, which `--encoding` names: WHOLE_FILE,
+            EACH_DOCUMENT; empty if the format states it.
     """
 
     name: str
@@ -49,6 +53,7 @@ class FileFormat(NamedTuple):
     has_columns: bool = True
     is_document: bool = False
     variant_of: str = ""
+    encoded: str = WHOLE_FILE
 
 
 class Compression(NamedTuple):
@@ -127,6 +132,7 @@ _ROWS: Final = (
         begins_with(b"PAR1"),
         is_packed=True,
         cut_by=ROW_GROUPS,
+        encoded="",
     ),
     FileFormat("lines", cut_by=BYTE_RANGES, has_columns=False),
     FileFormat("csv", (".csv",)),
@@ -137,18 +143,31 @@ _ROWS: Final = (
         begins_with(b"\xff\xff\xff\xff"),
         is_packed=True,
         variant_of="arrow",
+        encoded="",
     ),
-    FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True),
-    FileFormat("warc", (".warc", ".wet", ".wat"), begins_with(b"WARC/1.", b"WARC/0.")),
-    FileFormat("tar", (".tar",), begins_with(b"ustar", at=257), has_columns=False),
+    FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True, encoded=""),
+    FileFormat("warc", (".warc", ".wet", ".wat"), begins_with(b"WARC/1.", b"WARC/0."), encoded=""),
     FileFormat(
-        "zip", (".zip",), begins_with(b"PK\3\4", b"PK\5\6"), is_packed=True, has_columns=False
+        "tar",
+        (".tar",),
+        begins_with(b"ustar", at=257),
+        has_columns=False,
+        encoded=EACH_DOCUMENT,
+    ),
+    FileFormat(
+        "zip",
+        (".zip",),
+        begins_with(b"PK\3\4", b"PK\5\6"),
+        is_packed=True,
+        has_columns=False,
+        encoded=EACH_DOCUMENT,
     ),
     FileFormat(
         "text",
         (".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".xml", ".tex"),
         has_columns=False,
         is_document=True,
+        encoded=EACH_DOCUMENT,
     ),
 )
 FORMATS: Final = {row.name: row for row in _ROWS}

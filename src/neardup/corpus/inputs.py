@@ -16,9 +16,11 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from neardup.corpus.dialects import DELIMITERS, USUAL, Dialect, check_dialect
+from neardup.corpus.encodings import AUTO, UTF8, check_encoding, find_encoding, to_utf8
 from neardup.corpus.format_table import (
     CHOICES,
     COMPRESSION_OF_ENDING,
+    EACH_DOCUMENT,
     FORMATS,
     HEAD,
     SHORT_ENDINGS,
@@ -45,6 +47,7 @@ class InputFile:
         folders: The names of the folders between the input folder, or the fixed part of a glob,
             and the file; None if the file itself was given.
         dialect: Of a CSV file, how its fields are written.
+        encoding: Python's name of its text encoding; of a file that is one document also `auto`.
     """
 
     path: Path
@@ -54,6 +57,12 @@ class InputFile:
     compression: str | None
     folders: tuple[str, ...] | None = None
     dialect: Dialect = USUAL
+    encoding: str = UTF8
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its stored bytes are its text: neither compressed nor in another encoding."""
+        return self.compression is None and self.encoding == UTF8
 
     @property
     def row(self) -> FileFormat:
@@ -67,6 +76,7 @@ def find_inputs(
     delimiter: str | None = None,
     quote: str = '"',
     no_header: bool = False,
+    encoding: str = UTF8,
 ) -> list[InputFile]:
     """Return the input files of the arguments, each once.
 
@@ -76,7 +86,10 @@ def find_inputs(
         delimiter: The character between the fields of CSV files; None for that of the format.
         quote: The character around fields of CSV files, or `none`.
         no_header: Whether the first record of CSV files is a row, not the names of the columns.
+        encoding: The text encoding of all files, as Python names it; `auto` for that of a byte
+            order mark, else of each document what it declares as HTML or XML, else UTF-8.
     """
+    encoding = check_encoding(encoding)
     dialect = check_dialect(delimiter, quote, not no_header)
     if format not in CHOICES:
         raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(CHOICES)}")
@@ -88,7 +101,8 @@ def find_inputs(
                 start = len(os.path.join(argument, "")) if inside else path.rfind(os.sep) + 1
                 file = _file(path, path[start:], format)
                 files[real] = replace(file, folders=_folders_below(argument, path))
-    return _with_dialect(_without_collisions(list(files.values())), dialect)
+    found = _with_dialect(_without_collisions(list(files.values())), dialect)
+    return found if encoding == UTF8 else [_with_encoding(f, encoding, format) for f in found]
 
 
 def _with_dialect(files: list[InputFile], dialect: Dialect) -> list[InputFile]:
@@ -101,6 +115,26 @@ def _with_dialect(files: list[InputFile], dialect: Dialect) -> list[InputFile]:
             "them out, or read the inputs with --format csv"
         )
     return [replace(file, dialect=dialect) if file.format in DELIMITERS else file for file in files]
+
+
+def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:
+    """Return the file with its encoding, and with the format that its decoded content tells."""
+    if not file.row.encoded:
+        if encoding != AUTO:
+            raise UsageError(
+                f"{file.name}: {file.format} states the encoding of its texts: leave out --encoding"
+            )
+        return file
+    if file.row.encoded == EACH_DOCUMENT:
+        return replace(file, encoding=encoding)
+    head = read_head(file)
+    file = replace(file, encoding=find_encoding(encoding, head))
+    possible = _by_name(os.fspath(file.path))[0] if format == "auto" else ()
+    if file.encoding != UTF8 and len(possible) > 1:
+        content = b"".join(to_utf8([head], file.encoding))
+        matching = (row.name for row in possible if row.is_content(content))
+        file = replace(file, format=next(matching, possible[0].name))
+    return file
 
 
 def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:

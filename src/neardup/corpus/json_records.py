@@ -13,7 +13,7 @@ import numpy as np
 from neardup import kernels
 from neardup.corpus.documents import LONGEST
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.streams import SKIP, Meter, read_decompressed
+from neardup.corpus.streams import SKIP, Meter, read_decoded
 from neardup.errors import InputError
 from neardup.reference.json_records import (
     DONE,
@@ -79,7 +79,7 @@ def read_json_blocks(file: InputFile, size: int, meter: Meter | None = None) -> 
     stored: list[bytes] = []
     lines: list[bytes] = []
     length = 0
-    for piece in read_decompressed(file, size, meter):
+    for piece in read_decoded(file, size, meter):
         raw, line = records.read(piece)
         cut = line.rfind(b"\n") + 1
         if cut:

@@ -27,6 +27,7 @@ from neardup.corpus.documents import (
     string_column,
     text_column,
 )
+from neardup.corpus.encodings import INVALID
 from neardup.corpus.format_table import BOM
 
 Record = dict[str, Any]
@@ -145,7 +146,7 @@ def _parse_strictly(line: bytes) -> object:
     try:
         return json.loads(line.decode(), parse_int=_number, parse_constant=_no_constant)
     except UnicodeDecodeError:
-        raise _RefusedError("invalid UTF-8") from None
+        raise _RefusedError(INVALID) from None
     except RecursionError:
         raise _RefusedError("JSON nested too deeply") from None
     except ValueError:

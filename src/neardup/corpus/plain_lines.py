@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from neardup.corpus.columns import blank_invalid_utf8
 from neardup.corpus.documents import LONGEST, TOO_LONG, Documents, make_strings
+from neardup.corpus.encodings import INVALID
 from neardup.corpus.format_table import BOM
 
 
@@ -22,6 +23,6 @@ def parse_plain_lines(data: bytes, first: bool) -> Documents:
         rejected = {row: TOO_LONG for row, line in enumerate(lines) if len(line or b"") > LONGEST}
         lines = [None if row in rejected else line for row, line in enumerate(lines)]
     texts, invalid = blank_invalid_utf8(make_strings(lines))
-    rejected |= dict.fromkeys(invalid, "invalid UTF-8")
+    rejected |= dict.fromkeys(invalid, INVALID)
     ids = make_strings([None] * len(lines))
     return Documents(texts, ids, None, None, dict(sorted(rejected.items())))

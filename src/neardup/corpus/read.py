@@ -27,7 +27,8 @@ from neardup.corpus.columns import (
     to_strings,
 )
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
-from neardup.corpus.format_table import BOM
+from neardup.corpus.encodings import INVALID, UTF8, decode_document, describe_invalid
+from neardup.corpus.format_table import WHOLE_FILE
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.json_records import read_json_blocks
 from neardup.corpus.jsonl import parse_lines, select_lines
@@ -35,6 +36,7 @@ from neardup.corpus.plain_lines import parse_plain_lines
 from neardup.corpus.streams import (
     Meter,
     changed_error,
+    check_utf8,
     find_line_ranges,
     name_read_errors,
     read_decompressed,
@@ -163,7 +165,7 @@ def _cut_text(cut: Cut) -> Iterator[Chunk]:
 
 
 def _cut_lines(cut: Cut) -> Iterator[Chunk]:
-    if cut.file.compression is None:
+    if cut.file.is_plain:
         for span in find_line_ranges(cut.file, cut.size, cut.part):
             cut.meter.at += span[1]
             yield Chunk((cut.file,), False, span=span)
@@ -207,7 +209,7 @@ def _cut_zip(cut: Cut) -> Iterator[Chunk]:
 
 
 def _cut_members(cut: Cut, members: Iterable[Member]) -> Iterator[Chunk]:
-    for group in group_members(members, cut.size, cut.file.name):
+    for group in group_members(members, cut.size, cut.file.name, cut.file.encoding):
         data = _packed(group.table())
         yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
 
@@ -234,14 +236,19 @@ def _packed(table: pa.RecordBatch) -> bytes:
 
 def stored_bytes(chunk: Chunk) -> bytes:
     """Return the lines of a chunk: of JSON, also if the file has no lines, or of plain text."""
-    return chunk.data if chunk.span is None else read_range(chunk.files[0], *chunk.span)
+    if chunk.span is None:
+        return chunk.data
+    data = read_range(chunk.files[0], *chunk.span)
+    if chunk.first:
+        check_utf8(chunk.files[0], data)
+    return data
 
 
 def parse_chunk(chunk: Chunk, columns: Columns) -> Documents:
     """Return the documents of a chunk; `columns` are those that `read_chunks` was called with."""
     file = chunk.files[0]
     with name_read_errors(file):
-        return READERS[file.format].parse(chunk, columns)
+        return _name_encoding(file, READERS[file.format].parse(chunk, columns))
 
 
 def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
@@ -251,7 +258,16 @@ def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size
     """
     file = chunk.files[0]
     with name_read_errors(file):
-        return READERS[file.format].pick(chunk, columns, rows, size)
+        return _name_encoding(file, READERS[file.format].pick(chunk, columns, rows, size))
+
+
+def _name_encoding(file: InputFile, documents: Documents) -> Documents:
+    """Return the documents; the reason of those with invalid bytes names the file's encoding."""
+    if file.encoding != UTF8 and file.row.encoded == WHOLE_FILE:
+        reason = describe_invalid(file.encoding)
+        for row, other in documents.rejected.items():
+            documents.rejected[row] = reason if other == INVALID else other
+    return documents
 
 
 def _parse_json_lines(chunk: Chunk, columns: Columns) -> Documents:
@@ -334,10 +350,7 @@ def _text_file(file: InputFile) -> tuple[str | None, str | None]:
         if length > LONGEST:
             return None, TOO_LONG
         pieces.append(piece)
-    try:
-        return b"".join(pieces).removeprefix(BOM).decode(), None
-    except UnicodeDecodeError:
-        return None, "invalid UTF-8"
+    return decode_document(b"".join(pieces), file.encoding)
 
 
 class Reader(NamedTuple):

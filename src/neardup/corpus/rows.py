@@ -20,6 +20,7 @@ from neardup import kernels
 from neardup.corpus.columns import decode_strings
 from neardup.corpus.delimited import delimiter_of, name_columns
 from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, make_strings
+from neardup.corpus.encodings import decode_document, encode_document
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import LineBounds, parse_lines, select_lines
@@ -276,19 +277,18 @@ def edit_record(record: str, place: int, delimiter: str, text: str, quote: str |
     return record[:begin] + text + record[end:]
 
 
-def edit_text(data: bytes, edit: Edit, row: int = 0) -> bytes:
+def edit_text(data: bytes, edit: Edit, encoding: str, row: int = 0) -> bytes:
     """Return the content of a text file, or a member of an archive, with the new text.
 
     Args:
         data: The content, which is one row.
         edit: The new texts.
+        encoding: The encoding of the file, or `auto`.
         row: The number of the row.
     """
-    mark = BOM if data.startswith(BOM) else b""
-    (fresh,) = edit.rewrite(
-        np.array([row], np.int64), make_strings([data.removeprefix(BOM)])
-    ).to_pylist()
-    return mark + str(fresh).encode()
+    text, _ = decode_document(data, encoding)
+    (fresh,) = edit.rewrite(np.array([row], np.int64), make_strings([text])).to_pylist()
+    return encode_document(str(fresh), data, encoding)
 
 
 def edit_batch(batch: pa.RecordBatch, start: int, edit: Edit, name: str) -> pa.RecordBatch:

@@ -128,7 +128,7 @@ def _stamp_or_zero(file: InputFile) -> Stamp:
 
 
 def _parts(file: InputFile, stored: int, size: int) -> Iterator[tuple[int, int] | None]:
-    if file.row.cut_by == BYTE_RANGES and file.compression is None:
+    if file.row.cut_by == BYTE_RANGES and file.is_plain:
         yield from ((start, min(start + size, stored)) for start in range(0, stored, size))
     elif file.row.cut_by == ROW_GROUPS:
         yield from _grouped(row_group_sizes(file), size)

@@ -11,6 +11,7 @@ from typing import IO
 import pyarrow as pa
 
 from neardup.corpus.documents import LONGEST
+from neardup.corpus.encodings import UTF8, explain_wide, to_utf8
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.packing import unpack
 from neardup.errors import InputError
@@ -32,6 +33,12 @@ def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
         raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
         raise _corrupt(file, error, cure) from None
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{file.name}: kept rows can't be written in {file.encoding} again: convert the file "
+            "to UTF-8 first",
+            file.name,
+        ) from None
     except OSError as error:
         if error.errno is None:
             raise _corrupt(file, error, cure) from None
@@ -122,12 +129,15 @@ def read_range(file: InputFile, start: int, length: int) -> bytes:
 def read_line_blocks(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
     """Yield the file's contents in blocks of whole lines, of about `size` bytes each."""
     meter = meter or Meter()
-    if file.compression is None:
+    if file.is_plain:
         for start, length in find_line_ranges(file, size):
             meter.at = start + length
-            yield read_range(file, start, length)
+            block = read_range(file, start, length)
+            if start == 0:
+                check_utf8(file, block)
+            yield block
     else:
-        yield from cut_at_newlines(read_decompressed(file, size, meter))
+        yield from cut_at_newlines(read_decoded(file, size, meter))
 
 
 def read_decompressed(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
@@ -141,6 +151,27 @@ def read_decompressed(file: InputFile, size: int, meter: Meter | None = None) ->
         for piece in pieces:
             meter.at = raw.tell()
             yield piece
+
+
+def read_decoded(file: InputFile, size: int, meter: Meter | None = None) -> Iterator[bytes]:
+    """Yield the file's contents in UTF-8, in pieces of about `size` bytes.
+
+    Bytes that the encoding of the file does not have are invalid UTF-8 too.
+    """
+    pieces = read_decompressed(file, size, meter)
+    if file.encoding != UTF8:
+        yield from to_utf8(pieces, file.encoding)
+        return
+    for number, piece in enumerate(pieces):
+        if number == 0:
+            check_utf8(file, piece)
+        yield piece
+
+
+def check_utf8(file: InputFile, head: bytes) -> None:
+    """Raise `InputError` if a file begins as one in UTF-16 or UTF-32 does."""
+    if reason := explain_wide(head):
+        raise InputError(f"{file.name}: {reason}", file.name)
 
 
 def cut_at_newlines(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -200,7 +200,7 @@ def copy_members(rows: Rows) -> Iterator[bytes]:
         if rows.take(1)[0] and member.data is not None:
             header, data, padding = member.header, member.data, member.padding
             if rows.edit is not None and rows.edit.changed[row]:
-                data = edit_text(data, rows.edit, row)
+                data = edit_text(data, rows.edit, rows.file.encoding, row)
                 header, padding = _resize(header, len(data)), bytes(-len(data) % _BLOCK)
             yield from (header, data, padding)
             written += len(header) + len(data) + len(padding)

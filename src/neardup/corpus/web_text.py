@@ -25,7 +25,7 @@ _META_WITHIN = 1024
 _CHUNK_SIZE = re.compile(rb"\s*([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r?\n")
 _TEXT_TYPES = {b"application/xhtml+xml", b"application/xml", b"application/json"}
 _MARKUP = {b"text/html", b"application/xhtml+xml", b"text/xml", b"application/xml"}
-_UTF8 = {b"utf-8", b"utf8", b"unicode-1-1-utf-8", b"x-unicode20utf8"}
+UTF8_CHARSETS: Final = {b"utf-8", b"utf8", b"unicode-1-1-utf-8", b"x-unicode20utf8"}
 _STEP = 1 << 20
 
 _WINDOWS = {
@@ -177,16 +177,16 @@ def _to_utf8(body: bytes, content_type: bytes) -> tuple[bytes | None, str]:
     if body.startswith((b"\xff\xfe", b"\xfe\xff")):
         charset = b"utf-16"
     elif not charset and kind in _MARKUP:
-        charset = _declared(body)
-    if not charset or charset in _UTF8:
+        charset = find_declared_charset(body)
+    if not charset or charset in UTF8_CHARSETS:
         return body, ""
     codec = CHARSETS.get(charset)
     if codec is None:
         return None, "a charset that is not known"
-    return _decode(body, codec)
+    return decode_charset(body, codec)
 
 
-def _declared(body: bytes) -> bytes:
+def find_declared_charset(body: bytes) -> bytes:
     """Return the charset that a page declares for itself, or nothing."""
     head = body[:_META_WITHIN]
     found = _DECLARATION.search(head) or _META.search(head)
@@ -195,7 +195,8 @@ def _declared(body: bytes) -> bytes:
     return b"" if charset.startswith(b"utf-16") else charset
 
 
-def _decode(body: bytes, codec: str) -> tuple[bytes | None, str]:
+def decode_charset(body: bytes, codec: str) -> tuple[bytes | None, str]:
+    """Return bytes in one of the codecs of `CHARSETS` as UTF-8; or None and the reason."""
     if body.isascii() and codec.startswith(("cp125", "iso8859")):
         return body, ""
     try:

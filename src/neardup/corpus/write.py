@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 
 from neardup.corpus import columnar, delimited, tar_members, warc_copy, zip_members
 from neardup.corpus.documents import Columns
+from neardup.corpus.encodings import UTF8, from_utf8
+from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.json_output import kept_json
 from neardup.corpus.jsonl import LineBounds, find_line_bounds
@@ -39,7 +41,12 @@ from neardup.corpus.rows import (
     edit_text,
     filter_batch,
 )
-from neardup.corpus.streams import name_read_errors, open_unbuffered, read_decompressed
+from neardup.corpus.streams import (
+    name_read_errors,
+    open_unbuffered,
+    read_decoded,
+    read_decompressed,
+)
 from neardup.errors import OutputError
 from neardup.runtime import map_in_order
 
@@ -117,6 +124,7 @@ def kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
 
 _BLOCK = 1 << 20
 _BATCH_LINES = 4096
+_MARK_BYTES = 64
 
 
 def write_kept(
@@ -189,15 +197,30 @@ def name_errors(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _write_lines(rows: Rows, beside: Path) -> None:
-    with open_sink(rows.file.compression, beside) as sink:
-        for lines in kept_lines(rows):
-            sink.write(lines)
+    _write_blocks(rows.file, kept_lines(rows), beside)
 
 
 def _write_json(rows: Rows, beside: Path) -> None:
-    with open_sink(rows.file.compression, beside) as sink:
-        for part in name_errors(rows.file, kept_json(rows)):
-            sink.write(part)
+    _write_blocks(rows.file, kept_json(rows), beside)
+
+
+def _write_blocks(file: InputFile, blocks: Iterator[bytes], beside: Path) -> None:
+    """Write blocks of UTF-8 in the encoding and with the compression of the file."""
+    if file.encoding != UTF8:
+        blocks = _encode(file, blocks)
+    with open_sink(file.compression, beside) as sink:
+        for block in name_errors(file, blocks):
+            sink.write(block)
+
+
+def _encode(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the blocks in the file's encoding, after a byte order mark if the file has one."""
+    if next(read_decoded(file, _MARK_BYTES), b"").startswith(BOM):
+        yield from_utf8(BOM, file.encoding, is_json=False)
+    is_json = file.format in ("jsonl", "json")
+    for number, block in enumerate(filter(None, blocks)):
+        text = block if number else block.removeprefix(BOM)
+        yield from_utf8(text, file.encoding, is_json)
 
 
 def kept_lines(rows: Rows) -> Iterator[bytes]:
@@ -252,9 +275,7 @@ def _kept_runs(bounds: LineBounds, rows: Rows) -> list[tuple[int, int]]:
 
 
 def _write_delimited(rows: Rows, beside: Path) -> None:
-    with open_sink(rows.file.compression, beside) as sink:
-        for part in name_errors(rows.file, kept_records(rows)):
-            sink.write(part)
+    _write_blocks(rows.file, kept_records(rows), beside)
 
 
 def kept_records(rows: Rows, header: bool = True) -> Iterator[bytes]:
@@ -299,7 +320,8 @@ def _write_text(rows: Rows, beside: Path) -> None:
     rows.take(1)
     if rows.edit is not None and rows.edit.changed[0]:
         with name_read_errors(rows.file):
-            fresh = edit_text(b"".join(read_decompressed(rows.file, _BLOCK)), rows.edit)
+            stored = b"".join(read_decompressed(rows.file, _BLOCK))
+            fresh = edit_text(stored, rows.edit, rows.file.encoding)
         with open_sink(rows.file.compression, beside) as sink:
             sink.write(fresh)
         return

@@ -128,7 +128,7 @@ def write_zip(rows: Rows, beside: Path) -> None:
                 continue
             entry = _renewed(info)
             if rows.edit is not None and rows.edit.changed[row]:
-                fresh = edit_text(archive.read(info), rows.edit, row)
+                fresh = edit_text(archive.read(info), rows.edit, rows.file.encoding, row)
                 target.writestr(entry, fresh, info.compress_type)
             else:
                 entry.header_offset = written.tell()

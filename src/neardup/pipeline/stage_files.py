@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from neardup.corpus.dialects import USUAL
+from neardup.corpus.encodings import UTF8
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, NeardupError
 from neardup.formats.blocks import BlockReader
@@ -43,6 +44,7 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
             file.compression,
             stamp,
             *([] if file.dialect == USUAL else [asdict(file.dialect)]),
+            *([] if file.encoding == UTF8 else [file.encoding]),
         )
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
