@@ -21,6 +21,7 @@ from neardup.corpus.documents import Columns
 from neardup.errors import ParameterError
 from neardup.formats import config
 from neardup.index import settings
+from neardup.integrations.duckdb import register
 from neardup.option_table import (
     PLACES,
     PRESETS,
@@ -53,6 +54,7 @@ FUNCTIONS = {
     "neardup.dedup_files": neardup.dedup_files,
     "neardup.spark.dedup": spark.dedup,
     "neardup.evaluate": neardup.evaluate,
+    "neardup.integrations.duckdb.register": register,
     "neardup.Index.open": neardup.Index.open,
     "neardup.plan": neardup.plan,
     "neardup.tune": neardup.tune,

@@ -9,6 +9,7 @@ candidates among them, verifies them and makes the keep list. `similarity` compa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
@@ -25,7 +26,7 @@ from neardup.first_look import FirstDocuments
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.lsh.buckets import Buckets, group_by_key
-from neardup.measure_table import CHOICES, MEASURES, MeasureName
+from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
 from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options, parse_strip
 from neardup.result import Result
@@ -407,13 +408,33 @@ def similarity(
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
     if stripped.lines is not None:
         raise ParameterError("two texts have no frequent lines: strip html, or nothing")
-    texts = strip_markup(pa.array([a, b], pa.large_string()), spec)
-    cut = shingle_documents(texts, spec).shingles
-    end_of_a = cut.offsets[1]
-    of_a, of_b = np.unique(cut.data[:end_of_a]), np.unique(cut.data[end_of_a:])
-    if not (of_a.size and of_b.size):
-        return float(of_a.size == of_b.size)
-    offsets = np.array([0, of_a.size, of_a.size + of_b.size], np.int64)
-    sets = Exact(np.append(of_a, of_b), offsets, 0.0, MEASURES[measure])
+    texts = pa.array([a, b], pa.large_string())
+    return float(compare_texts(texts, spec, MEASURES[measure])[0])
+
+
+def compare_texts(
+    texts: pa.Array, spec: Spec, measure: Measure, key: Key | None = None
+) -> NDArray[np.float64]:
+    """Return the exact similarity of each text of the first half and its twin in the second half.
+
+    Args:
+        texts: An even number of texts, as a large_string column without nulls.
+        spec: The specification of the shingles.
+        measure: The measure of sets of shingles.
+        key: The secret key of hash siphash.
+    """
+    cut = shingle_documents(strip_markup(texts, spec), spec, key).shingles
+    rows = cut.data.copy()
+    for start, end in pairwise(cut.offsets.tolist()):
+        rows[start:end].sort()
+    offsets = kernels.unique_sorted(rows, cut.offsets)
     # A directed measure is the share of the right set that is in the left one.
-    return float(sets.pairs(np.array([1]), np.array([0]))[0])
+    right = np.arange(len(texts) // 2)
+    left = right + len(right)
+    empty = np.diff(offsets) == 0
+    similar: NDArray[np.float64] = np.equal(empty[left], empty[right]).astype(np.float64)
+    both = ~(empty[left] | empty[right])
+    if both.any():
+        sets = Exact(rows[: offsets[-1]], offsets, 0.0, measure)
+        similar[both] = sets.pairs(left[both], right[both])
+    return similar

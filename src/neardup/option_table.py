@@ -427,6 +427,10 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions),
     "neardup.evaluate": Place(MatchingOptions, excluded={"distinguish": _UNLABELLED}),
+    "neardup.integrations.datatrove.NearDuplicateFilter": Place(MatchingOptions),
+    "neardup.integrations.duckdb.register": Place(
+        IndexOptions, "SQL functions compare two texts, and keep none"
+    ),
     "neardup.Index.open": Place(IndexOptions, _INDEX),
     "neardup.plan": Place(PlanOptions, _PLANNED),
     "neardup.tune": Place(ReferenceOptions, _SWEPT),

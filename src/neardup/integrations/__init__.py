@@ -1,0 +1,1 @@
+"""neardup inside other libraries; one module a library, which imports it. Nothing imports these."""
