@@ -20,6 +20,7 @@ from neardup.text.scripts import SCRIPTS, find_scripts
         ("สวัสดีชาวโลก", "Thai, Lao, Burmese, Khmer"),
         ("안녕하세요", "Hangul"),
         ("你好世界 abc", "Han"),
+        ("Debian GNU/Linux 安装手册", "Han"),
         ("こんにちは世界", "Kana"),
         ("Հայերեն", "other"),
         ("ｆｕｌｌ ｗｉｄｔｈ", "Latin"),

@@ -71,20 +71,24 @@ RANGES: Final = (
 """Where ranges of characters begin, and their script; empty for signs, symbols and emoji."""
 SCRIPTS: Final = tuple(dict.fromkeys(name for _, name in RANGES if name))
 """The scripts, in the order of their numbers."""
-CHARACTERS: Final = 64
+CHARACTERS: Final = 100
 """Characters of a text that are looked at."""
+UNSPACED: Final = ("Thai, Lao, Burmese, Khmer", "Han", "Kana")
+"""Scripts of which each character is a word: it counts as much as LETTERS letters of others."""
+LETTERS: Final = 5
 
 _STARTS: Final = np.array([first for first, _ in RANGES], np.uint32)
 _NUMBERS: Final = np.array(
     [-1, *(SCRIPTS.index(name) if name else -1 for _, name in RANGES)], np.int64
 )
+_WEIGHTS: Final = np.array([LETTERS if name in UNSPACED else 1 for name in SCRIPTS], np.int64)
 
 
 def find_scripts(texts: pa.Array) -> NDArray[np.int64]:
     """Return the number of each text's script in `SCRIPTS`; -1 for a text without letters.
 
-    The first CHARACTERS characters of a text decide. Of scripts that are equally frequent, the
-    first one in `SCRIPTS` is taken.
+    The first CHARACTERS characters of a text decide; a Chinese page with Latin names is Chinese. Of
+    scripts that are equally frequent, the first one in `SCRIPTS` is taken.
 
     Args:
         texts: A large_string column.
@@ -97,6 +101,6 @@ def find_scripts(texts: pa.Array) -> NDArray[np.int64]:
     letters = numbers >= 0
     cells = np.repeat(np.arange(len(texts)), lengths)[letters] * len(SCRIPTS) + numbers[letters]
     counts = np.bincount(cells, minlength=len(texts) * len(SCRIPTS))
-    counts = counts.reshape(len(texts), len(SCRIPTS))
+    counts = counts.reshape(len(texts), len(SCRIPTS)) * _WEIGHTS
     found: NDArray[np.int64] = np.where(counts.any(axis=1), counts.argmax(axis=1), -1)
     return found
