@@ -1,4 +1,4 @@
-"""A look at the first documents of a run: what are they like, and what can't the options find?
+"""A look at the first documents of a run: how long are they, and what can't the options find?
 
 A changed word changes as many `word:5` shingles as it is in, five. A page has hundreds, a post has
 fifteen: so options that find edited pages find no edited posts. `FirstDocuments` counts the words
@@ -20,7 +20,6 @@ from neardup.options import Options
 from neardup.spec import Spec
 from neardup.text.arrays import view_strings
 from neardup.text.html import strip_markup
-from neardup.text.scripts import SCRIPTS, find_scripts
 from neardup.text.shingle import hash_units
 
 MOST: Final = 4_000
@@ -119,14 +118,12 @@ class FirstLook:
     median_words   half of them have at most so many words
     short          how many have fewer than SHORT words
     short_words    half of the short ones have at most so many words
-    scripts        how many are written mostly in each script
     """
 
     documents: int
     median_words: int
     short: int
     short_words: int
-    scripts: dict[str, int]
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -135,7 +132,6 @@ class FirstLook:
             "documents": self.documents,
             "median_words": self.median_words,
             "under_40_words": self.short,
-            "scripts": {name: {"documents": count} for name, count in self.scripts.items()},
         }
 
     def advice(self, options: Options, *, in_python: bool = False) -> list[str]:
@@ -171,7 +167,7 @@ class FirstLook:
 
 
 class FirstDocuments:
-    """Counts the words of the first documents, and finds their scripts.
+    """Counts the words of the first documents.
 
     Args:
         spec: The specification of the run, which says what a word is.
@@ -181,7 +177,6 @@ class FirstDocuments:
         self._spec = Spec(profile=spec.profile, strip=spec.strip)
         self._tokens = spec.unit == "token"
         self._words: list[NDArray[np.int64]] = []
-        self._scripts: list[NDArray[np.int64]] = []
         self.count = 0
 
     @property
@@ -189,21 +184,25 @@ class FirstDocuments:
         """Whether no more documents are needed."""
         return self._tokens or self.count >= MOST
 
-    def add(self, texts: pa.Array, most: int = MOST) -> NDArray[np.int64]:
-        """Look at the first of these texts; return the script of each, -1 for one without."""
+    def add(self, texts: pa.Array, most: int = MOST) -> None:
+        """Look at the first of these texts, at most so many."""
         if self.complete:
-            return np.empty(0, np.int64)
+            return
         texts = texts.slice(0, min(most, MOST - self.count))
         sizes = view_strings(texts).sizes
         words = np.maximum(sizes // BYTES_OF_WORD, SHORT)
         near = np.flatnonzero(sizes <= COUNTED_BYTES)
         counted = strip_markup(texts.take(pa.array(near)), self._spec)
         words[near] = hash_units(counted, self._spec).sizes
-        scripts = find_scripts(texts)
         self.count += len(texts)
         self._words.append(words)
-        self._scripts.append(scripts)
-        return scripts
+
+    def describe(self, options: Options) -> dict[str, Any]:
+        """Return what the documents are like, and the advice, for run.json."""
+        look = self.look()
+        if look is None:
+            return {"advice": []}
+        return {"first_documents": look.stated, "advice": look.advice(options)}
 
     def look(self) -> FirstLook | None:
         """Return what was found; None if there was no text."""
@@ -219,16 +218,8 @@ class FirstDocuments:
             _lower_median(words),
             len(short),
             _lower_median(short) if len(short) else 0,
-            _count_scripts(np.concatenate(self._scripts)),
         )
 
 
 def _lower_median(ascending: NDArray[np.int64]) -> int:
     return int(ascending[(len(ascending) - 1) // 2])
-
-
-def _count_scripts(scripts: NDArray[np.int64]) -> dict[str, int]:
-    """Return how many documents are in each script, the most frequent one first."""
-    counts = np.bincount(scripts[scripts >= 0], minlength=len(SCRIPTS))
-    order = np.argsort(-counts, kind="stable")
-    return {SCRIPTS[n]: int(counts[n]) for n in order.tolist() if counts[n]}

@@ -129,10 +129,8 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             vetoed = None
             if would_remove is not None:
                 vetoed = write_vetoed(folder, catalogue, would_remove, kept)
-            if parts is None and "first_documents" in looked:
-                starts = rows.starts[rows.earlier :]
-                if by_script := read.first.decided(starts, kept_documents, verdicts):
-                    looked["first_documents"]["scripts"] = by_script
+            if parts is None:
+                looked["scripts"] = read.scripts.decided(read.starts, kept_documents, verdicts)
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):

@@ -151,6 +151,7 @@ class SketchedChunk:
     stated       what a block of such documents states besides
     empty_slots  how many slots of all documents were empty before they were filled
     unread       how many records or members of the file are no documents, by reason
+    scripts      the scripts of its first documents, which are not written
     """
 
     columns: dict[str, Array]
@@ -162,6 +163,7 @@ class SketchedChunk:
     stated: dict[str, Any] = field(default_factory=dict)
     empty_slots: int = 0
     unread: dict[str, int] = field(default_factory=dict)
+    scripts: NDArray[np.int64] | None = None
 
     @property
     def size(self) -> int:

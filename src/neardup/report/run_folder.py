@@ -92,7 +92,7 @@ class InputRecord:
 
 @dataclass(frozen=True)
 class ScriptCounts:
-    """The first documents in a script; `similarity` is the median of the removed ones."""
+    """Sampled documents in a script; `similarity` is the median of the removed ones."""
 
     script: str
     documents: int
@@ -181,7 +181,7 @@ def _record(content: dict[str, Any]) -> RunRecord:
         skipped=[(str(s["file"]), str(s["reason"])) for s in content.get("skipped_files", [])],
         cut=_cut(content.get("cut")),
         advice=[str(one) for one in content.get("advice", [])],
-        scripts=_scripts(content.get("first_documents", {}).get("scripts", {})),
+        scripts=_scripts(content.get("scripts", {})),
     )
 
 

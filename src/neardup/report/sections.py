@@ -270,13 +270,13 @@ def _closest(removals: Removals) -> Iterator[Html]:
 
 
 def _by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
-    """Yield what became of the first documents, by the script that they are written in."""
+    """Yield what became of sampled documents, by the script that they are written in."""
     if not scripts:
         return
     yield tag("h3", "By script")
     yield note(
-        f"The first {sum(one.documents for one in scripts):,} documents of some parts of the "
-        "inputs, by the script of most of their letters. A threshold means something else in each: "
+        f"{sum(one.documents for one in scripts):,} documents from all over the inputs, by the "
+        "script of most of their letters. A threshold means something else in each: "
         "a changed letter changes a word, in Chinese and Japanese only a character."
     )
     rows = (

@@ -20,11 +20,12 @@ from neardup.corpus.documents import Documents
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
 from neardup.errors import InputError, NeardupError, OutputError, RowError
+from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
-from neardup.pipeline.sampled import SampledDocuments
+from neardup.pipeline.sampled import ScriptSample, sample_scripts
 from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, read_frequencies, read_ignored
 from neardup.pipeline.sketch_files import (
     SKETCHES_KIND,
@@ -84,7 +85,8 @@ class SketchMaker:
         return digest(self.spec.fingerprint, stated, self.storage.keep_full)
 
     def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
-        return SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storage)
+        sketched = SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storage)
+        return replace(sketched, scripts=sample_scripts(documents.texts))
 
     def room(self, documents: int, length: int) -> float:
         """Estimate the bytes of the sketches, and of the candidates' sets."""
@@ -123,35 +125,35 @@ class DiskEstimate:
         return self.work + self.kept
 
 
-def read_first_chunks(shards: list[Shard]) -> Iterator[tuple[int, Chunk, Documents]]:
-    """Yield the first chunk of up to SAMPLED_SHARDS shards, with the number of its shard."""
+def read_first_chunks(shards: list[Shard]) -> Iterator[tuple[Chunk, Documents]]:
+    """Yield the first chunk of up to SAMPLED_SHARDS shards."""
     for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
         with suppress(NeardupError):  # the stage that reads everything reports it
             for chunk in shards[place].chunks():
-                yield place, chunk, parse_chunk(chunk, shards[place].reading.columns)
+                yield chunk, parse_chunk(chunk, shards[place].reading.columns)
                 break
 
 
-def look_at_shards(shards: list[Shard], spec: Spec) -> SampledDocuments:
+def look_at_shards(shards: list[Shard], spec: Spec) -> FirstDocuments:
     """Look at the first documents of some shards, without an estimate."""
-    first = SampledDocuments(spec)
-    for place, _, sample in read_first_chunks(shards):
-        first.add(place, sample.texts, min(len(shards), SAMPLED_SHARDS))
+    first = FirstDocuments(spec)
+    for _, sample in read_first_chunks(shards):
+        first.add(sample.texts, MOST // min(len(shards), SAMPLED_SHARDS))
     return first
 
 
 def estimate_disk(
-    job: Job, shards: list[Shard], maker: ChunkMaker, first: SampledDocuments | None = None
+    job: Job, shards: list[Shard], maker: ChunkMaker, first: FirstDocuments | None = None
 ) -> DiskEstimate:
     """Estimate documents and disk space from the first chunks; `first` looks at their documents."""
     stored = sum(shard.stored for shard in shards)
     documents = read = length = 0
-    for place, chunk, sample in read_first_chunks(shards):
+    for chunk, sample in read_first_chunks(shards):
         documents += len(sample)
         read += chunk.stored
         length += int(raw_lengths(sample.texts).sum())
         if first is not None:
-            first.add(place, sample.texts, min(len(shards), SAMPLED_SHARDS))
+            first.add(sample.texts, MOST // min(len(shards), SAMPLED_SHARDS))
     scale = stored / max(read, 1)
     work = maker.room(documents, length)
     return DiskEstimate(round(documents * scale), round(work * scale), stored if job.kept else 0)
@@ -163,7 +165,7 @@ def check_disk(
     shards: list[Shard],
     progress: Progress,
     maker: ChunkMaker | None = None,
-    first: SampledDocuments | None = None,
+    first: FirstDocuments | None = None,
 ) -> None:
     """Report the disk space that the run will need; an error if less is free.
 
@@ -202,6 +204,7 @@ class ShardSketcher:
         self._files: dict[str, BlockReader] = {}
         self._shards: list[Shard] = []
         self.keys: list[str] = []
+        self.scripts = ScriptSample()
 
     @property
     def files(self) -> list[BlockReader]:
@@ -236,12 +239,13 @@ class ShardSketcher:
             return None if chunk is None else make_chunk(chunk, self._shards[place], maker)
 
         writer: SketchWriter | None = None
+        row = 0
         try:
             for (place, chunk), piece in map_in_order(
                 self._chunks(missing), sketch, self._job.budget.threads(self._job.workers)
             ):
                 if writer is None:
-                    writer = self._writer(place)
+                    writer, row = self._writer(place), 0
                 if piece is None or chunk is None:
                     self._finish(place, writer)
                     writer = None
@@ -249,6 +253,8 @@ class ShardSketcher:
                 if self._job.strict and piece.rejected:
                     self._refuse(place, piece, writer)
                 writer.add(piece)
+                self.scripts.add(self.keys[place], row, piece.scripts)
+                row += piece.rows
                 self._progress.advance(chunk.stored)
         finally:
             if writer is not None:
@@ -380,6 +386,7 @@ class SketchedInputs:
     keys     of the sketch files
     skipped  the files that could not be read, with the reasons
     first    the first documents of some shards
+    scripts  the scripts of documents that were sketched now, not before a run was stopped
     """
 
     job: Job
@@ -387,7 +394,14 @@ class SketchedInputs:
     sketches: Sketches
     keys: list[str]
     skipped: list[dict[str, Any]]
-    first: SampledDocuments
+    first: FirstDocuments
+    scripts: ScriptSample
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """The number of the first document of each new shard, by its key."""
+        starts, earlier = self.sketches.starts.tolist(), self.sketches.earlier
+        return dict(zip(self.keys[earlier:], starts[earlier:-1], strict=True))
 
 
 def sketch_inputs(
@@ -400,7 +414,7 @@ def sketch_inputs(
     earlier = EarlierCorpus.of(job.against)
     bad: dict[str, str] = {}
     sketcher = ShardSketcher(job, folder, progress, maker)
-    first = SampledDocuments(job.options.spec)
+    first = FirstDocuments(job.options.spec)
     while True:
         try:
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
@@ -419,7 +433,6 @@ def sketch_inputs(
             if not job.skip_bad_files or error.file is None or error.file in bad:
                 raise
             bad[error.file] = str(error)
-            first.forget_places()
             progress.say(f"skipped: {error}")
     sketches = Sketches(
         [*earlier.shards, *earlier_shards, *shards],
@@ -429,4 +442,4 @@ def sketch_inputs(
     )
     skipped = [{"file": file, "reason": reason} for file, reason in bad.items()]
     keys = [*earlier.keys, *sketcher.keys]
-    return SketchedInputs(job, earlier, sketches, keys, skipped, first)
+    return SketchedInputs(job, earlier, sketches, keys, skipped, first, sketcher.scripts)
