@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -64,12 +65,18 @@ def started(*arguments: object) -> subprocess.Popen[str]:
 
 def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
     paths = batch_engine.write(tmp_path / "in", batch_engine.rows(2, 60))
+    with tarfile.open(tmp_path / "texts.tgz", "w:gz") as archive:
+        for name in ("a.txt", ".hidden"):
+            (tmp_path / name).write_text("a text inside an archive")
+            archive.add(tmp_path / name, name)
+    paths.append(tmp_path / "texts.tgz")
     local, out = tmp_path / "local", tmp_path / "out"
     assert neardup("dedup", *paths, "-o", local, *SMALL, "-q").code == 0
     process = started(*paths, "-o", out, *SMALL, *ON_SPARK)
     output, message = process.communicate(timeout=300)
     assert process.returncode == 0, message
-    assert output.startswith("60 documents")
+    assert output.startswith("61 documents")
+    assert "hidden file: 1" in output
     assert "WARN" not in message
     assert "neardup: deciding" in message
     assert (out / "removed.parquet").read_bytes() == (local / "removed.parquet").read_bytes()
@@ -81,7 +88,7 @@ def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
     output, message = process.communicate(timeout=300)
     assert process.returncode == 0, message
     counts = json.loads((local / "run.json").read_bytes())["counts"]
-    assert json.loads(output)["counts"]["documents"] == counts["documents"]
+    assert json.loads(output)["counts"]["documents"] == counts["documents"] - 1
     assert pq.read_table(urls / "removed.parquet").num_rows > 0
 
 
