@@ -19,12 +19,11 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from neardup.corpus.documents import Columns
+from neardup.corpus.documents import Columns, make_strings
 from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import count_unread
 from neardup.corpus.rows import Edit
 from neardup.corpus.warc import LONGEST_RECORD
-from neardup.corpus.write import write_kept
 from neardup.errors import ColumnError, InputError, UsageError
 
 Read = Callable[..., Any]
@@ -383,9 +382,31 @@ def test_wat_file_is_refused_with_the_reason(tmp_path: Path, read: Read) -> None
         read(path)
 
 
-def test_texts_in_records_are_not_replaced(tmp_path: Path) -> None:
-    (file,) = find_inputs([write(tmp_path / "a.wet", text("a b"))])
-    edit = Edit(np.ones(1, bool), Columns(), lambda _, texts: texts)
-    with pytest.raises(UsageError, match="inside WARC records can't be replaced"):
-        write_kept(file, np.ones(1, bool), tmp_path / "out", edit=edit)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+def test_texts_in_records_are_replaced(
+    tmp_path: Path, read: Read, rewrite: Rewrite, name: str
+) -> None:
+    written = write_by_warcio(tmp_path / name, name.endswith(".gz"), pages=2)
+    page = answer(
+        chunked(gzip.compress("Größe".encode("cp1252"))),
+        "content-type: text/html;charset=l1\nTransfer-Encoding: chunked\nContent-Encoding: gzip",
+    )
+    pages = gzip.compress(page) if name.endswith(".gz") else page
+    path = write(tmp_path / name, written.read_bytes(), pages)
+    edit = Edit(
+        np.array([True, False, True, True]),
+        Columns(),
+        lambda rows, texts: make_strings(
+            [f"{row} {text}" for row, text in zip(rows, texts.to_pylist(), strict=True)]
+        ),
+    )
+    kept = rewrite(path, [True] * 4, tmp_path / "out" / name, edit=edit)
+    expected = ["0 <p>Seite 0: größer</p>", "<p>Seite 1: größer</p>", "2 plain text", "3 Größe"]
+    assert read(kept).texts == expected
+    found = [
+        body.decode() for kind, _, body in records_of(kept) if kind in ("response", "conversion")
+    ]
+    assert found == expected
+    assert read(kept).ids == read(path).ids
+    members = path.read_bytes().split(b"\x1f\x8b") if name.endswith(".gz") else []
+    assert all(member in kept.read_bytes() for member in members[1:2])

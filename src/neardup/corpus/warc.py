@@ -39,6 +39,7 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _NEWLINES = re.compile(rb"[\r\n]*")
 _BEGINNING = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n[A-Za-z]")
 _LONGEST_BEGINNING = 12
+_DIGESTS = (b"warc-block-digest", b"warc-payload-digest")
 _STATUS = re.compile(rb"HTTP/[0-9.]+ +([0-9]{3})\b")
 _NO_DOCUMENTS = {
     kind.encode(): f"{kind} record"
@@ -300,13 +301,7 @@ def read_records(file: InputFile, size: int, meter: Meter | None = None) -> Iter
             continue
         text, reason = None, page.reason
         if not reason:
-            text, reason = decode_body(
-                record.data[page.start : record.body + record.length],
-                page.content_type,
-                page.transfer_encoding,
-                page.content_encoding,
-                LONGEST_RECORD,
-            )
+            text, reason = read_text(record, page)
         if reason:
             group.rejected[len(group.texts)] = reason
         group.texts.append(text)
@@ -317,6 +312,46 @@ def read_records(file: InputFile, size: int, meter: Meter | None = None) -> Iter
             group, length = WebRecords(), 0
     if group.texts or group.unread:
         yield group
+
+
+def read_text(record: WebRecord, page: Page) -> tuple[bytes | None, str]:
+    """Return the text of a page, in UTF-8 that is not validated; or None and why it has none."""
+    return decode_body(
+        record.data[page.start : record.body + record.length],
+        page.content_type,
+        page.transfer_encoding,
+        page.content_encoding,
+        LONGEST_RECORD,
+    )
+
+
+def replace_text(record: WebRecord, page: Page, text: bytes) -> bytes:
+    """Return a record with another text, in UTF-8, and without the digests of the old one."""
+    http = record.data[record.body : page.start]
+    if http:
+        kind = split_content_type(page.content_type)[0]
+        stated = {b"content-type": kind + b"; charset=utf-8", b"content-length": b"%d" % len(text)}
+        http = _restate(http, stated, (b"transfer-encoding", b"content-encoding"))
+    stated = {b"content-length": b"%d" % (len(http) + len(text))}
+    head = _restate(record.data[: record.body], stated, _DIGESTS)
+    return head + http + text + b"\r\n\r\n"
+
+
+def _restate(head: bytes, stated: dict[bytes, bytes], without: tuple[bytes, ...]) -> bytes:
+    """Return a head with other values of some fields, and without others.
+
+    >>> _restate(b"HTTP/1.1 200 OK\\r\\nA: b\\r\\nC: d\\r\\n\\r\\n", {b"a": b"x"}, (b"c",))
+    b'HTTP/1.1 200 OK\\r\\nA: x\\r\\n\\r\\n'
+    """
+    lines = head.splitlines()
+    kept = [lines[0]]
+    for line in lines[1:]:
+        name = line.partition(b":")[0].strip()
+        if name.lower() in stated:
+            kept.append(name + b": " + stated[name.lower()])
+        elif name and name.lower() not in without:
+            kept.append(line)
+    return b"\r\n".join([*kept, b"", b""])
 
 
 def _strings(name: re.Pattern[bytes]) -> Callable[[list[bytes]], pa.Array]:

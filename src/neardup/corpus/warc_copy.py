@@ -1,4 +1,4 @@
-"""Copy the kept records of a WARC file, byte for byte.
+"""Copy the kept records of a WARC file, byte for byte unless they get another text.
 
 A gzip file of which every record is a member of its own, as the format recommends, stays one: the
 stored bytes of kept members are copied. A record that shares its member with others becomes a
@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from neardup.corpus.rows import Rows
+from neardup.corpus.encodings import UTF8
+from neardup.corpus.rows import Rows, edit_text
 from neardup.corpus.streams import read_decompressed
-from neardup.corpus.warc import LONGEST_RECORD, RecordReader, find_page
-from neardup.errors import UsageError
+from neardup.corpus.warc import (
+    LONGEST_RECORD,
+    RecordReader,
+    find_page,
+    read_text,
+    replace_text,
+)
 
 _PIECE = 1 << 20
 
@@ -21,7 +28,7 @@ _PIECE = 1 << 20
 def copy_records(rows: Rows) -> Iterator[bytes]:
     """Yield the kept records, and those that are no rows, decompressed."""
     pieces = read_decompressed(rows.file, _PIECE)
-    return (part for _, part, _ in _kept_parts(rows, pieces))
+    return (part.data for part in _kept_parts(rows, pieces))
 
 
 def copy_members(rows: Rows, stored: Iterable[bytes]) -> Iterator[bytes]:
@@ -33,35 +40,54 @@ def copy_members(rows: Rows, stored: Iterable[bytes]) -> Iterator[bytes]:
     """
     members = GzipMembers(stored)
     packer = None
-    for start, part, is_rest in _kept_parts(rows, members):
-        if not is_rest:
+    for part in _kept_parts(rows, members):
+        if not part.is_rest:
             if packer is not None:
                 yield packer.flush()
             packer = None
-            member = members.take(start, len(part))
+            member = None if part.is_new else members.take(part.start, len(part.data))
             if member is not None:
                 yield member
                 continue
             packer = zlib.compressobj(wbits=31)
         if packer is not None:
-            yield packer.compress(part)
+            yield packer.compress(part.data)
     if packer is not None:
         yield packer.flush()
 
 
-def _kept_parts(rows: Rows, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield (start, bytes, whether a long record goes on) of the records to write."""
-    if rows.edit is not None and rows.edit.changed.any():
-        raise UsageError(
-            f"{rows.file.name}: texts inside WARC records can't be replaced: convert the file to "
-            "JSONL first"
-        )
+class _Part(NamedTuple):
+    """Bytes to write.
+
+    Args:
+        start: Where the record begins in the decompressed file.
+        data: The record, or a part of a long one.
+        is_rest: Whether they belong to the record before.
+        is_new: Whether the record has another text than in the file.
+    """
+
+    start: int
+    data: bytes
+    is_rest: bool
+    is_new: bool = False
+
+
+def _kept_parts(rows: Rows, pieces: Iterable[bytes]) -> Iterator[_Part]:
+    """Yield the kept records, with their new texts, and those that are no rows."""
     is_kept = True
     for record in RecordReader(pieces, rows.file.name):
-        if not record.is_rest:
-            is_kept = bool(rows.take(1)[0]) if find_page(record).is_row else True
-        if is_kept:
-            yield record.start, record.data, record.is_rest
+        if record.is_rest:
+            if is_kept:
+                yield _Part(record.start, record.data, True)
+            continue
+        page, row = find_page(record), rows.next
+        is_kept = bool(rows.take(1)[0]) if page.is_row else True
+        if is_kept and page.is_row and rows.edit is not None and rows.edit.changed[row]:
+            text, _ = read_text(record, page)
+            fresh = replace_text(record, page, edit_text(text or b"", rows.edit, UTF8, row))
+            yield _Part(record.start, fresh, False, is_new=True)
+        elif is_kept:
+            yield _Part(record.start, record.data, False)
 
 
 class GzipMembers:
