@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.frames import to_pandas, to_polars
+from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.keys import Key, to_key
 from neardup.option_table import MatchingOptions, takes_options
@@ -23,6 +24,7 @@ from neardup.options import Options
 from neardup.pipeline.job import make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.remote import fetch_urls
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import format_summary
 from neardup.report.run_page import REPORT, largest_clusters, write_report
@@ -119,16 +121,23 @@ def dedup_files(
     chosen = Options.of(key=secret, **options)
     folder = _TemporaryFolder() if out is None else None
     place = folder.path / "run" if folder is not None else Path(os.fspath(out or ""))
-    with show_progress(progress) as shown:
+    if is_url(out):
+        raise UsageError(
+            f"{hide_secrets(str(out))}: the result needs a local folder: upload it after"
+        )
+    with (
+        show_progress(progress) as shown,
+        fetch_urls(_paths(inputs), place, _paths(against), force, shown) as places,
+    ):
         job = make_job(
-            _paths(inputs),
+            places.inputs,
             place,
             chosen,
             text=text,
             id=id,
             format=format,
             within=within,
-            against=_paths(against),
+            against=places.against,
             merge_rows=merge_rows,
             memory=memory,
             workers=workers,
@@ -148,7 +157,7 @@ def dedup_files(
                 f"{place} names one file, and the result needs the folder of a run: choose a name "
                 "without an ending; result.kept has the files with the kept rows"
             )
-        finished = run_job(job, shown)
+        finished = run_job(places.name_files(job), shown)
     kept = [] if no_kept else [place / "kept" / file.kept_name for file in job.inputs]
     return RunResult(place, chosen, finished, kept, folder)
 

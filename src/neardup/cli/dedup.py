@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,6 +42,7 @@ from neardup.cli.arguments import (
 )
 from neardup.cli.console import print_run, progress_for
 from neardup.cli.settings import SETTINGS
+from neardup.corpus.urls import is_url
 from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from neardup.runtime import Progress
 
 
-URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")
 FLAT = 2
 """In bands of at most this many rows, documents with few common shingles become candidates."""
 
@@ -160,10 +160,11 @@ def dedup(
     if engine == "spark":
         check_spark(options, merge_rows is not None, save_sketches)
     by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
-    with progress_for(quiet=quiet or as_json) as progress:
+    with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
         from neardup.pipeline.job import make_columns, make_job
+        from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
         from neardup.pipeline.run_summary import format_summary
         from neardup.report.run_page import write_report
@@ -192,15 +193,16 @@ def dedup(
             page: str | None = f"{out}/report.html"
             piped = False
         else:
+            places = stack.enter_context(fetch_urls(inputs, out, against or (), force, progress))
             job = make_job(
-                inputs,
-                out,
+                places.inputs,
+                places.out,
                 options,
                 text=text,
                 id=id,
                 format=format,
                 within=within,
-                against=against or (),
+                against=places.against,
                 merge_rows=merge_rows,
                 memory=memory,
                 workers=workers,
@@ -209,7 +211,7 @@ def dedup(
                 report_file=report,
                 pairs=pairs,
                 kept=not no_kept,
-                force=force,
+                force=force or places.upload is not None,
                 strict=strict,
                 prefer=prefer,
                 save_sketches=save_sketches,
@@ -219,8 +221,10 @@ def dedup(
             )
             if engine == "spark":
                 refuse_pipes(job)
+            job = places.name_files(job)
             finished = run_job(job, progress, *spark_backend(engine, master, memory))
-            page, piped = job.report_page, job.is_piped
+            places.deliver(progress)
+            page, piped = places.report_page(job), job.is_piped
     print_run(finished.record, format_summary(finished, options, page), quiet, as_json, piped)
     if engine == "spark":
         from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
@@ -255,19 +259,19 @@ def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None
 
 
 def urls_only(paths: Sequence[str], engine: str) -> bool:
-    """Return whether all paths are URLs, which Spark reads and writes; refuse a mixture."""
+    """Return whether Spark reads and writes the paths by itself: all are URLs; refuse a mixture."""
     from neardup.errors import UsageError
 
-    urls = [path for path in paths if URL.match(path)]
-    if urls and engine != "spark":
-        raise UsageError(f"{urls[0]} is a URL, which only Spark reads: use --engine spark")
-    if urls and len(urls) < len(paths):
-        other = next(path for path in paths if not URL.match(path))
+    urls = list(filter(is_url, paths))
+    if engine != "spark" or not urls:
+        return False
+    if len(urls) < len(paths):
+        other = next(path for path in paths if not is_url(path))
         raise UsageError(
             f"{urls[0]} is a URL and {other} is not: write all of them as URLs, such as "
             "file:///data/in, or none"
         )
-    return bool(urls)
+    return True
 
 
 def refuse_pipes(job: Job) -> None:

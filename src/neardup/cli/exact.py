@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import (
@@ -119,17 +120,19 @@ def exact(
     from neardup.options import Options
 
     options = Options.of(**given)
-    with progress_for(quiet=quiet or as_json) as progress:
+    with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         from neardup.pipeline.exact import ExactDuplicates
         from neardup.pipeline.exact_filter import ExactFilter
         from neardup.pipeline.exact_hashes import ExactSpec
         from neardup.pipeline.job import make_job
+        from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
         from neardup.report.run_page import write_report
 
+        places = stack.enter_context(fetch_urls(inputs, out, (), force, progress))
         job = make_job(
-            inputs,
-            out,
+            places.inputs,
+            places.out,
             options,
             text=text,
             id=id,
@@ -141,15 +144,17 @@ def exact(
             removed=removed,
             report_file=report,
             kept=not no_kept,
-            force=force,
+            force=force or places.upload is not None,
             strict=strict,
             prefer=prefer,
             skip_bad_files=skip_bad_files,
         )
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
+        job = places.name_files(job)
         finished = run_job(job, progress, ExactDuplicates(sameness, filtering))
-    shown = "\n".join(summary(finished, options, job.report_page)) + "\n"
+        places.deliver(progress)
+    shown = "\n".join(summary(finished, options, places.report_page(job))) + "\n"
     print_run(finished.record, shown, quiet, as_json, job.is_piped)
 
 

@@ -49,6 +49,7 @@ class Job:
     skip_bad_files  skip files that can't be read, instead of stopping
     finish          called with the folder that becomes OUT, when everything else is in it
     against         the earlier corpus: folders of runs or sketches, or files
+    against_names   what the user calls them, if these are fetched copies
     prefer          pattern of the input files that rank before the others
     keep_full       save the full slots besides those that --bits has cut
     merge_rows      rows with the same id are one document
@@ -74,6 +75,7 @@ class Job:
     finish: Callable[[Path], object] = lambda _: None
     budget: Budget = field(default_factory=Budget)
     against: tuple[Path, ...] = ()
+    against_names: tuple[str, ...] = ()
     prefer: str | None = None
     save_sketches: bool = False
     keep_full: bool = False

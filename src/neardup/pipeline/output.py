@@ -79,7 +79,7 @@ def output_folder(out: Path, force: bool, can_resume: bool = True) -> Iterator[P
     with _translate_write_errors(out):
         if not _is_half_moved(work):
             _check_free(out, force)
-    with create_folder(place, out), _hold_lock(place, out):
+    with create_folder(place, out), hold_lock(place, out):
         with _translate_write_errors(out):
             _undo_move(work, place)
             _check_free(
@@ -100,7 +100,7 @@ def working_folder(work: Path, out: Path, can_resume: bool) -> Iterator[Path]:
     with create_folder(work.parent, out):
         with _translate_write_errors(out):
             work.mkdir(mode=0o700, exist_ok=True)  # exists if a stopped run is resumed
-        with _hold_lock(work, out), _work(work, out, can_resume):
+        with hold_lock(work, out), _work(work, out, can_resume):
             yield work
 
 
@@ -185,7 +185,7 @@ def create_folder(folder: Path, out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _hold_lock(folder: Path, out: Path) -> Iterator[None]:
+def hold_lock(folder: Path, out: Path) -> Iterator[None]:
     """Lock OUT for one run. The lock ends with the process, however that ends."""
     with _translate_write_errors(out):
         handle = os.open(folder, os.O_RDONLY)

@@ -25,6 +25,7 @@ from neardup.corpus.conversion import COLUMNAR
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.one_file import JOINABLE, KeptFile, format_of_name
 from neardup.corpus.standard_input import DASH
+from neardup.corpus.urls import is_url
 from neardup.errors import OutputClosed, OutputError, UsageError
 from neardup.formats.tables import write_error
 from neardup.pipeline.output import discard, work_folder, working_folder
@@ -137,6 +138,11 @@ def choose_output(
                     f"leave out {option}"
                 )
         return None
+    for option, value in (("--removed", removed), ("--report", report)):
+        if value is not None and is_url(value):
+            raise UsageError(
+                f"{option} is written to a local file: choose a path, or a folder for -o"
+            )
     places = (None if path is None else Path(path) for path in (removed, report))
     return OutputFile(None if str(out) == DASH else Path(out), *places)
 

@@ -130,7 +130,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "strict": job.strict,
             "skip_bad_files": job.skip_bad_files,
             "prefer": job.prefer,
-            "against": [str(path) for path in job.against],
+            "against": list(job.against_names or map(str, job.against)),
             "strip": str(options.strip),
             "save_sketches": job.save_sketches,
             "keep_full": job.keep_full,
