@@ -6,6 +6,7 @@ import gzip
 import io
 import struct
 import tarfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,21 @@ def test_damaged_and_joined_tar_files_are_errors(tmp_path: Path, read: Read) -> 
     (tmp_path / "a.tar").write_bytes(huge.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
     with pytest.raises(InputError, match="a header of 1,099,511,627,776 bytes"):
         read(tmp_path / "a.tar")
+
+
+def test_hostile_headers_of_tar_take_linear_time(tmp_path: Path, read: Read) -> None:
+    def extension(data: bytes) -> bytes:
+        info = tarfile.TarInfo("x")
+        info.type, info.size = tarfile.XHDTYPE, len(data)
+        return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
+
+    member = tarfile.TarInfo("a.txt").tobuf(tarfile.USTAR_FORMAT)
+    many = extension(b"6 a=b\n" * 170_000) + extension(b"9999 size=" + b"9" * 9988 + b"\n")
+    path = tmp_path / "a.tar"
+    path.write_bytes(many + member + bytes(1024))
+    begun = time.process_time()
+    assert read(path).ids == ["a.txt"]
+    assert time.process_time() - begun < 2
 
 
 def test_truncated_zip_is_an_error(tmp_path: Path, read: Read) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -373,6 +374,24 @@ def test_long_record_is_not_held_but_counted_and_copied(
         read(write(tmp_path / "c.warc", video[:-100]))
     with pytest.raises(InputError, match="no record begins where"):
         read(write(tmp_path / "c.warc", video, b"garbage", text("b")))
+
+
+def test_hostile_heads_take_linear_time_and_little_memory(tmp_path: Path, read: Read) -> None:
+    spaces = " " * 60_000
+    path = write(
+        tmp_path / "a.warc",
+        answer(b"x", f"Content-Type: text/html; charset={spaces}!"),
+        answer(b"x", f"Content-Type: text/html; {'charset ' * 7000}"),
+        answer(b"<meta " * 200 + b"charset" + b" " * 500, "Content-Type: text/html"),
+        text("a") + b"\n" * 3_000_000,
+        text("b"),
+    )
+    begun = time.process_time()
+    found = read(path)
+    assert time.process_time() - begun < 2
+    assert found.texts[:2] == ["x", "x"]
+    assert found.texts[3:] == ["a", None, "b"]
+    assert found.rejected == {4: "bytes that are no WARC record"}
 
 
 def test_wat_file_is_refused_with_the_reason(tmp_path: Path, read: Read) -> None:

@@ -21,6 +21,7 @@ from neardup.errors import InputError
 _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 1 << 20
 _LONGEST_EXTENSION = 1 << 20
+_MOST_DIGITS = 18
 _LONG_NAME, _LONG_LINK, _SPARSE = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -112,8 +113,9 @@ class TarReader(ByteWindow):
 
     def _member(self, info: tarfile.TarInfo, header: bytes, extended: dict[str, str]) -> TarMember:
         name, size = extended.get("path", info.name), info.size
-        if extended.get("size", "").isdecimal():
-            size = int(extended["size"])
+        stated = extended.get("size", "")
+        if stated.isdecimal() and len(stated) <= _MOST_DIGITS:
+            size = int(stated)
         if info.type == _SPARSE and header[-_BLOCK:][482]:
             self._pass_sparse_map()
         unread = _WITHOUT_DATA.get(info.type, "")
@@ -170,14 +172,16 @@ def _split_pax(data: bytes) -> dict[str, str]:
     {'path': 'a.txt'}
     """
     found: dict[str, str] = {}
-    while data:
-        digits, _, _ = data.partition(b" ")
-        length = int(digits) if digits.isdigit() and len(digits) < 9 else 0
-        if length <= len(digits) + 1:
+    at = 0
+    while at < len(data):
+        space = data.find(b" ", at, at + 9)
+        digits = data[at:space] if space > at else b""
+        end = at + int(digits) if digits.isdigit() else 0
+        if end <= space + 1:
             break
-        key, _, value = data[len(digits) + 1 : length - 1].partition(b"=")
+        key, _, value = data[space + 1 : end - 1].partition(b"=")
         found[key.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
-        data = data[length:]
+        at = end
     return found
 
 

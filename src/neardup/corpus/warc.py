@@ -33,6 +33,7 @@ TOO_LONG: Final = "longer than 64 MiB"
 _PIECE = 1 << 20
 _LONGEST_HEAD = 1 << 16
 _MAX_ROWS = 1 << 14
+_MOST_NEWLINES = 1 << 16
 _MAGIC = b"WARC/"
 _USUAL_END = b"\r\n\r\nWARC/"
 _HEAD_END = re.compile(rb"\n\r?\n")
@@ -215,12 +216,13 @@ class RecordReader(ByteWindow):
         return -1
 
     def _after_newlines(self, at: int) -> int:
-        """Return where the newlines end that begin `at` bytes from here."""
+        """Return where the newlines end that begin `at` bytes from here; not more than a few."""
+        most = at + _MOST_NEWLINES
         while True:
             self.has(at + 64)
             found = _NEWLINES.match(self.data, self.at + at)
             end = found.end() - self.at if found else at
-            if self.at + end < len(self.data) or not self.has(end + 1):
+            if self.at + end < len(self.data) or end >= most or not self.has(end + 1):
                 return end
             at = end
 

@@ -15,7 +15,10 @@ import pyarrow as pa
 
 from neardup.corpus.format_table import BOM
 
-_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE)
+# Spaces are counted, or a head with many of them takes quadratic time.
+_CHARSET = re.compile(
+    rb"charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE
+)
 _META = re.compile(
     rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.+-]{1,40})", re.IGNORECASE
 )
