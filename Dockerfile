@@ -15,14 +15,13 @@ ENV NUMBA_CPU_NAME=${CPU} \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src src
-COPY scripts/compile_kernels.py scripts/
 # Numba compares the times of source files to the nanosecond; layers of an image keep whole seconds.
 # The versions are the ranges of pyproject.toml.
 # hadolint ignore=DL3013
 RUN python -m venv /opt/neardup \
     && pip install --no-cache-dir ".[html,serve]" \
     && find /opt/neardup/lib -path '*/neardup/kernels/*.py' -exec touch --date=@1700000000 {} + \
-    && python scripts/compile_kernels.py
+    && neardup warm-up
 
 FROM python:${PYTHON}-slim AS batch
 ARG CPU=x86-64-v3

@@ -54,7 +54,7 @@ endif
 
 # Tests run on two cores; those of Spark on one of them, in one session. Kernels are compiled before, once.
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
-COMPILE := $(BIN)/python scripts/compile_kernels.py
+COMPILE := $(BIN)/neardup warm-up
 
 # make test ROOM=index: the tests and the examples of one room.
 test: lint
@@ -68,16 +68,16 @@ endif
 # About a minute: without Spark, kills and processes of their own.
 test-fast: setup
 	$(COMPILE)
-	$(PYTEST) -m "not slow and not spark and not process and not kill"
+	$(PYTEST) --hypothesis-profile fast -m "not slow and not spark and not process and not kill and not heavy"
 
 # Lines that the tests run; those of compiled kernels can't be counted. htmlcov/ shows them.
 coverage: setup
 	$(COMPILE)
 	$(PYTEST) --cov --cov-report term:skip-covered --cov-report html
 
-# Kills, corruption and random settings in full size: some minutes.
+# Kills, corruption and random settings in full size, ten times the examples of each property: half an hour.
 soak: setup
-	$(PYTEST) tests -m slow
+	$(PYTEST) tests --hypothesis-profile soak -m "slow or hypothesis"
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
 bench: bench-core bench-sketches bench-batch bench-plan bench-online bench-spark

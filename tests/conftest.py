@@ -20,11 +20,16 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
-# Kernels compile on first use, which is slow and is no failure.
-settings.register_profile(
-    "neardup", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("neardup")
+# Random examples of a property: few on the way, many where nobody waits. Kernels compile on first
+# use, which is slow and is no failure.
+for profile, examples in (("fast", 10), ("neardup", 40), ("soak", 400)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("neardup")  # unless --hypothesis-profile names another one
 
 SPARK_SETTINGS = {
     "spark.ui.enabled": "false",

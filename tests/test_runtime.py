@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
+from support.command_line import neardup
+
 from neardup import kernels, runtime
+from neardup.pipeline.progress_display import PlainProgress
 
 ASK = "from neardup import runtime; print(runtime.kernel_folder('bands'))"
 
@@ -112,3 +118,54 @@ def test_child_forked_while_kernels_are_loaded_does_not_hang(tmp_path):
 def test_cache_of_a_kernel_module_covers_the_modules_that_it_imports():
     assert set(runtime._sources("json_edit")) >= {"compile", "hashing", "jsonl", "lines"}
     assert "jsonl" not in runtime._sources("bands")
+
+
+def test_kernels_that_no_run_uses_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    home = tmp_path / "neardup"
+    for name in ("bands-0123456789abcdef", "bands-fedcba9876543210", "trials"):
+        (home / name / "inside").mkdir(parents=True)
+    long_ago = time.time() - 31 * runtime.DAY
+    for name in ("bands-0123456789abcdef", "trials"):
+        os.utime(home / name, (long_ago, long_ago))
+    assert runtime.remove_unused_kernels() == 1
+    assert sorted(path.name for path in home.iterdir()) == ["bands-fedcba9876543210", "trials"]
+
+
+def test_clearing_and_listing_kernels(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "neardup" / "bands-0123456789abcdef"
+    folder.mkdir(parents=True)
+    (folder / "code").write_bytes(bytes(5_000))
+    assert "1 folder of compiled kernels, 5.0 KB" in neardup("cache", "list").out
+    listed = json.loads(neardup("cache", "list", "--json").out)["kernels"]
+    assert listed == [{"folder": folder.name, "bytes": 5_000}]
+    clear = ("cache", "clear", "--kernels", "--yes")
+    assert neardup(*clear, "--older-than", "1d").out == "0 removed\n"
+    assert neardup(*clear).out == "1 removed\n"
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_message_says_whether_compiled_kernels_are_kept(tmp_path, monkeypatch, kept):
+    said = []
+    monkeypatch.setattr(runtime, "quiet", False)
+    monkeypatch.setattr(runtime, "say", said.append)
+    monkeypatch.setattr(runtime, "is_kept", lambda module: kept)
+    monkeypatch.setattr(runtime, "is_compiled", lambda module, kernel: False)
+    runtime.announce("bands", "band_keys")
+    runtime.announce("bands", "transposed")
+    assert len(said) == 1, "it is said once"
+    assert ("XDG_CACHE_HOME" in said[0]) is not kept
+    assert ("first use" in said[0]) is kept
+
+
+def test_rate_does_not_count_compiling(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("neardup.pipeline.progress_display.time.monotonic", lambda: now[0])
+    progress = PlainProgress()
+    progress.stage("reading", 100, "bytes")
+    now[0] += 30.0
+    monkeypatch.setattr(runtime, "compiling_seconds", runtime.compiling_seconds + 28.0)
+    progress.advance(10)
+    assert progress.rate == 5.0

@@ -14,17 +14,25 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 COMPLETE = "complete"
+UNUSED_DAYS = 30
+"""Compiled kernels that no process has loaded for so long are removed."""
+DAY = 86_400
+KERNELS = re.compile(r"[a-z_]+-[0-9a-f]{16}")
+"""The name of a folder of compiled kernels."""
 quiet = False
+compiling_seconds = 0.0
+"""How long this process has compiled kernels: no rate and no estimate of progress counts it."""
 
 
 def _print_warning(message: str) -> None:
@@ -52,8 +60,12 @@ def kernel_folder(module: str) -> Path:
         digest.update(name.encode() + b"\0" + source)
     try:
         wanted = cache_home() / f"{module}-{digest.hexdigest()}"
+        if not wanted.exists():
+            remove_unused_kernels()
         wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(wanted, os.W_OK):
+            if wanted.stat().st_mtime < time.time() - DAY:
+                os.utime(wanted)  # it is in use
             return wanted
     except (OSError, RuntimeError):  # not writable, or no home folder
         pass
@@ -97,9 +109,55 @@ def is_compiled(module: str, kernel: str) -> bool:
 def announce(module: str, kernel: str) -> None:
     """Write once, before a kernel is compiled, why this takes long; nothing if `quiet`."""
     global quiet
-    if not quiet and not is_compiled(module, kernel):
-        quiet = True
+    if quiet or is_compiled(module, kernel):
+        return
+    quiet = True
+    if is_kept(module):
         say("compiling kernels for the first use, up to half a minute")
+    else:
+        say(
+            "compiling kernels, up to half a minute at every start, because the cache folder "
+            "can't be written: set XDG_CACHE_HOME to a folder that can"
+        )
+
+
+def is_kept(module: str) -> bool:
+    """Return whether compiled kernels are kept for the next process."""
+    try:
+        return kernel_folder(module).is_relative_to(cache_home())
+    except RuntimeError:  # the user has no home folder
+        return False
+
+
+@contextmanager
+def time_compiling(module: str, kernel: str) -> Iterator[None]:
+    """Announce that a kernel is compiled, and count the time as no progress."""
+    global compiling_seconds
+    announce(module, kernel)
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        compiling_seconds += time.monotonic() - start
+
+
+def kernel_folders() -> list[Path]:
+    """Return the folders of compiled kernels in the cache, of all versions and installations."""
+    try:
+        return sorted(path for path in cache_home().iterdir() if KERNELS.fullmatch(path.name))
+    except (OSError, RuntimeError):  # there is no cache, or no home folder
+        return []
+
+
+def remove_unused_kernels(days: float = UNUSED_DAYS) -> int:
+    """Remove compiled kernels that have not been loaded for days; return how many folders."""
+    removed = 0
+    for folder in kernel_folders():
+        with suppress(OSError):  # another process was first
+            if folder.stat().st_mtime <= time.time() - days * DAY:
+                shutil.rmtree(folder)
+                removed += 1
+    return removed
 
 
 def mark_compiled(module: str, kernel: str) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 import neardup
-from neardup.cli.cache import cache
+from neardup.cli.cache import cache, warm_up
 from neardup.cli.comparisons import compare_sketches, hashes
 from neardup.cli.config import config
 from neardup.cli.dedup import dedup
@@ -67,6 +67,7 @@ COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
     (evaluate, CHOOSE, "evaluate labels.tsv --corpus pages.jsonl --threshold 0.85"),
     (compare_sketches, CHOOSE, "compare-sketches pages.jsonl --plot sketches.html"),
     (hashes, CHOOSE, "hashes --plot hashes.html"),
+    (warm_up, CHOOSE, "warm-up"),
     (query, ONLINE, "query posts 'the text of a new post'"),
     (serve, ONLINE, "serve --data posts --port 8080"),
 ]

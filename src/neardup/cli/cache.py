@@ -1,21 +1,21 @@
-"""neardup cache: list, show and clear the results of earlier trials, which tune reuses."""
+"""neardup cache: the results of earlier trials, which tune reuses, and the compiled kernels."""
 
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import PlainJson, argument, flag, option
-from neardup.cli.console import make_console, print_json
+from neardup import runtime
+from neardup.cli.arguments import PlainJson, Quiet, argument, flag, option
+from neardup.cli.console import make_console, print_json, progress_for
 from neardup.cli.help import Command, Group
-from neardup.formatting import format_count
+from neardup.formatting import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from neardup.planner.trial_cache import TrialCache
 
 SHOWN_DIGITS = 12
@@ -31,7 +31,8 @@ Folder = Annotated[
 ]
 
 cache = typer.Typer(
-    help="List, show or clear the results of earlier trials, which neardup tune reuses.",
+    help="List, show or clear the results of earlier trials, which neardup tune reuses, and the "
+    "compiled kernels.",
     cls=Group,
     epilog="Example: neardup cache list",
     no_args_is_help=True,
@@ -52,7 +53,7 @@ def list_results(
     if as_json:
         rows = [entry.to_json() | {"same_machine": entry.same_machine} for entry in entries]
         about = {"folder": str(results.folder), "damaged": results.damaged}
-        print_json(about | {"entries": rows})
+        print_json(about | {"entries": rows, "kernels": kernels_in_cache()})
         return
     from rich.table import Table
     from rich.text import Text
@@ -84,6 +85,23 @@ def list_results(
     damaged = f", {results.damaged:,} that can't be used" if results.damaged else ""
     total = format_count(len(entries), "result")
     console.print(f"{total} in {results.folder}{damaged}", soft_wrap=True)
+    if kernels := kernels_in_cache():
+        size = format_bytes(sum(one["bytes"] for one in kernels))
+        what = format_count(len(kernels), "folder")
+        console.print(
+            f"{what} of compiled kernels, {size}, in {runtime.cache_home()}", soft_wrap=True
+        )
+
+
+def kernels_in_cache() -> list[dict[str, Any]]:
+    """Return the folders of compiled kernels, with the bytes in each."""
+    return [
+        {
+            "folder": folder.name,
+            "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        }
+        for folder in runtime.kernel_folders()
+    ]
 
 
 @cache.command("show", cls=Command, epilog="Example: neardup cache show 3f0c9a")
@@ -100,21 +118,70 @@ def clear_results(
     folder: Folder = None,
     older_than: Annotated[
         str | None,
-        option("AGE", "Only results that are older, such as 30d (days), 12h or 4w.", default="all"),
+        option("AGE", "Only what is older, such as 30d (days), 12h or 4w.", default="all"),
     ] = None,
+    kernels: Annotated[
+        bool,
+        flag(
+            "Remove compiled kernels instead, of all versions and installations; the next run "
+            "compiles what it needs.",
+            "--kernels",
+        ),
+    ] = False,
     yes: Annotated[bool, flag("Don't ask for confirmation.", "--yes", "-y")] = False,
 ) -> None:
     """Remove results, also unfinished and damaged ones. Other files in the folder are kept."""
     from datetime import UTC, datetime
 
+    from neardup.errors import UsageError
+
     age = None if older_than is None else parse_age(older_than)
-    results = _open_cache(folder)
-    what = "all results" if older_than is None else f"results older than {older_than}"
-    if not yes and not _confirm(f"Remove {what} in {results.folder}?"):
+    if kernels and folder is not None:
+        raise UsageError("--cache is the folder of results: leave it out with --kernels")
+    results = None if kernels else _open_cache(folder)
+    place = runtime.cache_home() if results is None else results.folder
+    what = "compiled kernels" if kernels else "results"
+    which = f"all {what}" if older_than is None else f"{what} older than {older_than}"
+    if not yes and not _confirm(f"Remove {which} in {place}?"):
         print("nothing was removed")
         return
-    count = results.clear(None if age is None else datetime.now(UTC) - age)
+    if results is None:
+        count = runtime.remove_unused_kernels(0 if age is None else age / timedelta(days=1))
+    else:
+        count = results.clear(None if age is None else datetime.now(UTC) - age)
     print(f"{count:,} removed")
+
+
+def warm_up(quiet: Quiet = False) -> None:
+    """Compile all kernels on all cores and keep them, so that no later run has to.
+
+    For images and for tests. Takes a minute or two; kernels that are compiled already take no time.
+    """
+    import os
+    from multiprocessing import get_context
+
+    from neardup import kernels
+    from neardup.errors import OutputError
+
+    largest_first = sorted(kernels.KERNELS, key=lambda module: -len(kernels.KERNELS[module]))
+    with (
+        progress_for(quiet) as progress,
+        get_context("spawn").Pool(os.cpu_count()) as pool,
+    ):
+        progress.stage("compiling", len(largest_first), "modules")
+        for _ in pool.imap_unordered(kernels.compile_module, largest_first):
+            progress.advance(1)
+    missing = [
+        module
+        for module, names in kernels.KERNELS.items()
+        if not all(runtime.is_compiled(module, name) for name in names)
+    ]
+    if missing:
+        raise OutputError(
+            f"{runtime.cache_home()} can't be written: set XDG_CACHE_HOME to a folder that can"
+        )
+    if not quiet:
+        print(f"{len(kernels.KERNELS)} modules of kernels are compiled in {runtime.cache_home()}")
 
 
 def _confirm(question: str) -> bool:
@@ -164,8 +231,6 @@ def parse_age(text: str) -> timedelta:
     >>> parse_age("30d").days, parse_age("2w").days
     (30, 14)
     """
-    from datetime import timedelta
-
     from neardup.errors import ParameterError
 
     match = re.fullmatch(r"(\d{1,5})([hdw])", text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -165,16 +166,23 @@ def __getattr__(name: str) -> Any:
 
 
 def _load(module: str, name: str) -> Any:
-    runtime.announce(module, name)
     kernel = getattr(import_module(f"neardup.kernels.{module}"), name)
-    try:
-        compiled = _compile(kernel, runtime.kernel_folder(module))
-    except (OSError, EOFError, pickle.UnpicklingError):
-        # The cache is damaged, or can't be written: compile without it.
-        runtime.discard_kernels(module)
-        compiled = _compile(kernel, runtime.private_folder())
+    with runtime.time_compiling(module, name):
+        try:
+            compiled = _compile(kernel, runtime.kernel_folder(module))
+        except (OSError, EOFError, pickle.UnpicklingError):
+            # The cache is damaged, or can't be written: compile without it.
+            runtime.discard_kernels(module)
+            compiled = _compile(kernel, runtime.private_folder())
     runtime.mark_compiled(module, name)
     return compiled
+
+
+def compile_module(module: str) -> None:
+    """Load all kernels of a module, so that the cache has them."""
+    runtime.quiet = True
+    for name in KERNELS[module]:
+        getattr(sys.modules[__name__], name)
 
 
 def _compile(kernel: Any, cache: Path) -> Any:

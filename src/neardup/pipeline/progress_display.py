@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from neardup.formatting import format_amount
+from neardup import runtime
+from neardup.formatting import format_amount, format_duration
 from neardup.pipeline.budget import resident_memory
 from neardup.runtime import SILENT, Progress, Silent
 
@@ -28,14 +29,18 @@ class PlainProgress(Silent):
     def __init__(self) -> None:
         self._name, self._unit, self._done = "", "", 0
         self._total: int | None = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self._started = self._last_shown = time.monotonic()
+        self._compiled_before = runtime.compiling_seconds
 
     def say(self, message: str) -> None:
         print(f"neardup: {message}", file=sys.stderr, flush=True)
 
     def stage(self, name: str, total: int | None, unit: str) -> None:
         self._name, self._unit, self._total, self._done = name, unit, total, 0
-        self._started = self._last_shown = time.monotonic()
+        self._begin()
         self.say(_stage_title(name, total, unit))
 
     def advance(self, done: int) -> None:
@@ -47,8 +52,9 @@ class PlainProgress(Silent):
 
     @property
     def rate(self) -> float:
-        """The units done in a second, on average since the stage began."""
-        return self._done / max(time.monotonic() - self._started, 1e-3)
+        """The units done in a second, on average since the stage began, without compiling."""
+        compiling = runtime.compiling_seconds - self._compiled_before
+        return self._done / max(time.monotonic() - self._started - compiling, 1e-3)
 
     def describe_stage(self) -> str:
         """Describe how far the stage is: amount done, rate, time left, memory in use."""
@@ -82,12 +88,14 @@ class BarProgress(PlainProgress):
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._unit, self._total, self._done = unit, total, 0
-        self._started = time.monotonic()
+        self._begin()
         self._task = self._bar.add_task(_stage_title(name, total, unit), total=None, rate="")
 
     def advance(self, done: int) -> None:
         self._done += done
         rate = f"{format_amount(self.rate, self._unit)}/s"
+        if self._total is not None and self._done:
+            rate += f", {format_duration(max(self._total - self._done, 0) / self.rate)} left"
         self._bar.update(self._task, total=self._total, completed=self._done, rate=rate)
 
 
@@ -173,13 +181,12 @@ def is_notebook() -> bool:
 
 def _bar() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
     )
     return Progress(*columns, console=Console(stderr=True), transient=True)

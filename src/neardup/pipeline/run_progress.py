@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
+from neardup import runtime
 from neardup.errors import UsageError
 from neardup.formatting import format_amount, format_bytes
 from neardup.pipeline.budget import resident_memory
@@ -76,12 +77,13 @@ class RecordedProgress:
     def __init__(self, progress: Progress, folder: Path) -> None:
         self._progress, self._path = progress, folder / STATUS_FILE
         now = time.time()
+        self._began, self._compiled_before = now, runtime.compiling_seconds
         self._status = RunStatus("starting", "", 0, 0, now, now, now, 0, os.getpid())
 
     def stage(self, name: str, total: int | None, unit: str) -> None:
         now, status = time.time(), self._status
         status.stage, status.total, status.unit, status.done = name, total, unit, 0
-        status.stage_began = now
+        self._began, self._compiled_before = now, runtime.compiling_seconds
         self._write(now)
         self._progress.stage(name, total, unit)
 
@@ -96,6 +98,9 @@ class RecordedProgress:
         self._progress.say(message)
 
     def _write(self, now: float) -> None:
+        # Kernels that are compiled meanwhile say nothing about the time that is left.
+        compiling = runtime.compiling_seconds - self._compiled_before
+        self._status.stage_began = min(self._began + compiling, now)
         self._status.written, self._status.memory = now, resident_memory()
         beside = self._path.with_suffix(".tmp")
         try:
