@@ -297,3 +297,17 @@ def test_tf_idf_tells_pages_with_one_template_apart():
     weighed = neardup.dedup(found, sketch="weighted", weights="tf-idf", **asked)
     assert [(r.id, r.witness) for r in weighed.removed] == [(100, 0), (101, 7)]
     assert len(weighed.kept) == 100
+
+
+def test_spam_with_zero_width_characters_in_its_words_is_found_with_profile_plain():
+    post = "hey anna I made five hundred dollars this week working from home with this trick"
+    hidden = " ".join(f"{word[:1]}\u200b{word[1:]}" for word in post.split())
+    assert len(neardup.dedup([post, hidden]).kept) == 2
+    assert neardup.dedup([post, hidden], text_profile="plain").kept == [0]
+
+
+def test_arabic_text_with_vowel_marks_is_a_copy_with_profile_plain():
+    marked = "بِسْمِ اللَّهِ الرَّحْمَٰنِ الرَّحِيمِ الْحَمْدُ لِلَّهِ رَبِّ الْعَالَمِينَ"
+    plain = "بسم الله الرحمن الرحيم الحمد لله رب العالمين"
+    assert len(neardup.dedup([plain, marked]).kept) == 2
+    assert neardup.dedup([plain, marked], text_profile="plain").removed[0].similarity == 1.0

@@ -128,6 +128,32 @@ def test_profiles_normalise_as_documented():
     assert first("ﬁnd", "aggressive") == "find"
     assert first("x１９٣", "aggressive") == "x000"
     assert first("हिन्दी", "aggressive") == "हिन्दी", "vowel signs are letters, not accents"
+    assert first("Cafe\u0301", "plain") == "café"
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("free\u200bmoney", "freemoney"),  # zero-width space
+        ("fr\u200cee\u00admo\ufeffney", "freemoney"),  # dropped by every profile
+        ("\u202efree\u202c\u2066money\u2069\u200e", "freemoney"),  # marks of the direction
+        ("مُحَمَّد", "محمد"),  # harakat and shadda
+        ("الرحـــمن", "الرحمن"),  # tatweel
+        ("أحمد", "أحمد"),  # a letter with hamza is another letter
+        ("ا\u0654حمد", "أحمد"),
+        ("שָׁלוֹם", "שלום"),  # Hebrew points
+        ("हिन्दी", "हिन्दी"),
+        ("1２3", "1２3"),
+    ],
+)
+def test_profile_plain_drops_what_is_not_seen_and_vowel_marks(written, plain):
+    units = reference.units(written, Spec(profile="plain"))
+    assert [unit.decode() for unit in units] == [plain]
+
+
+def test_profile_plain_differs_from_standard_in_nothing_else():
+    text = "The Café, naïve — 東京 2020年 กำลังดี हिन्दी ﬁn"
+    assert reference.units(text, Spec(profile="plain")) == reference.units(text, Spec())
 
 
 def test_units_are_characters_lines_or_the_whole_text():

@@ -171,7 +171,9 @@ class TextOptions(TypedDict, total=False):
         ProfileName | None,
         Option(
             "How texts are normalised before they are compared: conservative keeps upper and lower "
-            "case apart, aggressive also folds accents, digits and compatibility forms.",
+            "case apart; plain is standard without invisible characters inside words and without "
+            "the vowel marks of Arabic and Hebrew; aggressive also folds accents, digits and "
+            "compatibility forms, but keeps invisible characters.",
             default="standard",
             metavar="PROFILE",
             common=True,

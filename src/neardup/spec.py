@@ -17,7 +17,7 @@ from neardup.errors import FormatError, ParameterError, SpecMismatch
 
 VERSION: Final = 1
 UNICODE: Final = "14.0.0"
-ProfileName: TypeAlias = Literal["conservative", "standard", "aggressive"]
+ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressive"]
 PROFILES: Final[tuple[str, ...]] = get_args(ProfileName)
 STRIPS: Final = ("", "html")
 UNITS: Final = ("word", "char", "line", "token")
@@ -62,7 +62,7 @@ class Spec:
     """The specification of shingles and sketches; two sketches are comparable if theirs are equal.
 
     Args:
-        profile: How texts are normalised: `conservative`, `standard` or `aggressive`.
+        profile: How texts are normalised: `conservative`, `standard`, `plain` or `aggressive`.
         unit: The unit of a shingle: `word`, `char`, `line` or `token`.
         size: The number of units in a shingle.
         hash: The hash function of units: `xxh64`, `murmur3`, `fnv1a`, or `siphash` with a key.

@@ -176,7 +176,7 @@ def test_token_column_gives_the_answer_of_the_tokens(tmp_path: Path, extension: 
 
 @pytest.mark.parametrize(
     ("profile", "removed"),
-    [("conservative", []), ("standard", [1]), ("aggressive", [1, 2, 3])],
+    [("conservative", []), ("standard", [1]), ("plain", [1, 4]), ("aggressive", [1, 2, 3])],
 )
 def test_text_profiles_decide_what_is_equal(
     tmp_path: Path, profile: str, removed: list[int]
@@ -186,6 +186,7 @@ def test_text_profiles_decide_what_is_equal(
         "A CAFÉ IN 1999 ON THE CORNER",
         "a cafe in 2024 on the corner",
         "ａ ｃａｆｅ in 1234 on the corner",
+        "a ca\u200bfé in 1999 on t\u202dhe cor\u2069ner",
     ]
     rows = [{"text": text} for text in texts]
     found = decided(tmp_path, rows, "--text-profile", profile)

@@ -17,7 +17,7 @@ texts = st.one_of(
 
 specs = st.tuples(
     st.sampled_from(["word:1", "word:2", "word:5", "char:1", "char:4", "line:1", "line:2"]),
-    st.sampled_from(["conservative", "standard", "aggressive"]),
+    st.sampled_from(["conservative", "standard", "plain", "aggressive"]),
 )
 
 

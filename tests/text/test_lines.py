@@ -36,7 +36,7 @@ def found_in(batches, share, spec, slots=4) -> IgnoredLines:
     return frequent.freeze()
 
 
-@given(documents, shares, st.sampled_from(["conservative", "standard", "aggressive"]))
+@given(documents, shares, st.sampled_from(["conservative", "standard", "plain", "aggressive"]))
 def test_ignored_lines_equal_counting_by_brute_force(found, share, profile):
     spec = Spec(profile=profile)
     got = found_in([found], share, spec)

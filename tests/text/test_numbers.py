@@ -14,7 +14,7 @@ from neardup import reference
 from neardup.reference.text import digit_value, unicode_tables
 from neardup.text.numbers import find_numbers
 
-PROFILES = ["conservative", "standard", "aggressive"]
+PROFILES = ["conservative", "standard", "plain", "aggressive"]
 
 
 def found_in(several: list[str | None], profile: str) -> list[list[str]]:

@@ -112,13 +112,51 @@ def recomposed(codes: Sequence[int]) -> list[int]:
     return out
 
 
+# What the profile `plain` drops, besides the characters that every profile does (class D).
+HIDDEN = (
+    (0x061C, 0x061C),  # Arabic letter mark
+    (0x200B, 0x200B),  # zero-width space, which is white space in the other profiles
+    (0x200E, 0x200F),  # left-to-right and right-to-left marks
+    (0x202A, 0x202E),  # embeddings and overrides of the direction
+    (0x2061, 0x2064),  # invisible operators
+    (0x2066, 0x206F),  # isolates, deprecated format characters
+    (0x3164, 0x3164),  # Hangul filler
+    (0xFFA0, 0xFFA0),  # half-width Hangul filler
+    (0xFFF9, 0xFFFB),  # interlinear annotation
+    (0xE0001, 0xE0001),  # language tag
+    (0xE0020, 0xE007F),  # tags
+)
+VOWEL_MARKS = (
+    (0x0591, 0x05BD),  # Hebrew accents and points
+    (0x05BF, 0x05BF),
+    (0x05C1, 0x05C2),
+    (0x05C4, 0x05C5),
+    (0x05C7, 0x05C7),
+    (0x0610, 0x061A),  # Arabic honorifics and Koranic signs
+    (0x0640, 0x0640),  # tatweel, which stretches a word
+    (0x064B, 0x0652),  # harakat; madda and hamza (0653 to 0655) make other letters, and stay
+    (0x0656, 0x065F),
+    (0x0670, 0x0670),
+    (0x06D6, 0x06DC),
+    (0x06DF, 0x06E4),
+    (0x06E7, 0x06E8),
+    (0x06EA, 0x06ED),
+    (0x08D3, 0x08E1),
+    (0x08E3, 0x08FF),
+)
+DROPPED_BY_PLAIN = (*HIDDEN, *VOWEL_MARKS)
+
+
 def normal_form(text: str, profile: str) -> list[int]:
     """Return the code points of a profile's normal form, before case and digits are folded."""
     aggressive = profile == "aggressive"
     codes = decomposed([ord(c) for c in text], compatible=aggressive)
     if aggressive:
         codes = [c for c in codes if kind(c) != "A"]
-    return recomposed(codes)
+    codes = recomposed(codes)
+    if profile != "plain":
+        return codes
+    return [c for c in codes if not any(a <= c <= b for a, b in DROPPED_BY_PLAIN)]
 
 
 def numbers(text: str, profile: str) -> list[str]:

@@ -22,11 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.reference.text import DROPPED_BY_PLAIN
 from neardup.spec import UNICODE
 from neardup.text.arrays import Ragged
 
 # The numbers that kernels/characters.py calls OTHER, WORD, ALONE, MARK, DROPPED and SPACE.
 CLASS = {"-": 0, "U": 0, "W": 1, "N": 1, "S": 2, "M": 3, "A": 3, "D": 4, "_": 5}
+CLASSES = np.uint32(7)
+"""The bits of an entry that are its class."""
 CODES = 0x110000
 BLOCK = 128
 FOLD = 1 << 21
@@ -74,7 +77,7 @@ class CharacterTable:
 
 @cache
 def character_table(profile: str) -> CharacterTable:
-    """Return the table of a text profile: conservative, standard or aggressive."""
+    """Return the table of a text profile: conservative, standard, plain or aggressive."""
     r = load_ranges()
     combining = {ccc: rank for rank, ccc in enumerate(sorted(set(r.ccc)))}
     packed = np.zeros(CODES, dtype=np.uint32)
@@ -87,6 +90,8 @@ def character_table(profile: str) -> CharacterTable:
             packed[codes] |= (ord("0") - np.arange(first, last + 1)).astype(np.uint32) % FOLD << 10
         elif profile != "conservative":
             packed[codes] |= lower % FOLD << 10
+    for first, last in DROPPED_BY_PLAIN if profile == "plain" else ():
+        packed[first : last + 1] = packed[first : last + 1] & ~CLASSES | CLASS["D"]
     numbers: dict[bytes, int] = {}
     blocks = (packed[at : at + BLOCK].tobytes() for at in range(0, CODES, BLOCK))
     stage1 = [numbers.setdefault(block, len(numbers)) for block in blocks]
