@@ -5,7 +5,8 @@
     │   ├── ParameterError       exit 2, HTTP 400   a parameter out of its range
     │   └── ColumnError          exit 2, HTTP 400   a column that the data does not have
     ├── InputError               exit 1, HTTP 422   a file that can't be read in its format
-    │   └── RowError             exit 1, HTTP 422   a bad document while reading with --strict
+    │   ├── RowError             exit 1, HTTP 422   a bad document while reading with --strict
+    │   └── TooManyRejected      exit 1, HTTP 422   more bad documents than --max-rejected allows
     ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
     ├── OutputError              exit 1, HTTP 507   an output that can't be written
     │   └── OutputClosed         exit 141, HTTP 507 the reader of standard output is gone
@@ -78,6 +79,10 @@ class InputError(NeardupError):
 
 class RowError(InputError):
     """A document was refused while reading with --strict."""
+
+
+class TooManyRejected(InputError):  # noqa: N818  # reads as what happened
+    """More documents were rejected than --max-rejected allows; what was written is complete."""
 
 
 class FilterFull(NeardupError):  # noqa: N818  # reads as what happened

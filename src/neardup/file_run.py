@@ -16,14 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.frames import to_pandas, to_polars
+from neardup.corpus.inputs import InputOptions
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.keys import Key, to_key
 from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options
-from neardup.pipeline.job import make_job
+from neardup.pipeline.job import MAX_REJECTED, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.rejection import check_rejected
 from neardup.pipeline.remote import fetch_urls
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import format_summary
@@ -45,6 +47,12 @@ def dedup_files(
     text: str = "text",
     id: str | None = None,
     format: str = "auto",
+    include: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    delimiter: str | None = None,
+    quote: str = '"',
+    no_header: bool = False,
+    encoding: str = "utf-8",
     within: str | None = None,
     prefer: str | None = None,
     against: PathLike | Sequence[PathLike] = (),
@@ -55,6 +63,7 @@ def dedup_files(
     keep_full: bool = False,
     strict: bool = False,
     skip_bad_files: bool = False,
+    max_rejected: float = MAX_REJECTED,
     force: bool = False,
     memory: str | int | None = None,
     workers: int | None = None,
@@ -74,7 +83,13 @@ def dedup_files(
         text: The column with the texts of the documents.
         id: The column with their ids; by default `id` if it exists, else file:row.
         format: The format of all inputs, `jsonl`, `parquet`, `csv`, `tsv`, `arrow` or `text`;
-            `auto` goes by the file names.
+            `auto` goes by the file names, and by the contents where these don't tell.
+        include: Globs: of the files in folders and of globs, only those that match are read.
+        exclude: Globs: of the files in folders and of globs, those that match are not read.
+        delimiter: The character between the fields of CSV files; by default that of the format.
+        quote: The character around fields of CSV files, or "none".
+        no_header: Whether the first record of CSV files is a row, not the names of the columns.
+        encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         within: Compare only documents with the same value in this column.
         prefer: Keep copies in the inputs that match this glob rather than copies in the others.
         against: Also remove documents that are similar to one of an earlier run, of saved sketches
@@ -86,6 +101,8 @@ def dedup_files(
         keep_full: With `bits`: keep the full slots in the saved sketches too, for other bands.
         strict: Stop at the first bad row, instead of rejecting it.
         skip_bad_files: Skip files that can't be read, instead of stopping.
+        max_rejected: The largest share of rejected documents; more raise `TooManyRejected`, after
+            `out` is written.
         force: Replace a finished run in `out`; other files there are kept.
         memory: The most memory to use, in bytes or as `"2GB"`; by default half of the free memory.
         workers: Threads to use; by default one per core.
@@ -121,6 +138,15 @@ def dedup_files(
     chosen = Options.of(key=secret, **options)
     folder = _TemporaryFolder() if out is None else None
     place = folder.path / "run" if folder is not None else Path(os.fspath(out or ""))
+    input_options = InputOptions(
+        format=format,
+        include=include,
+        exclude=exclude,
+        delimiter=delimiter,
+        quote=quote,
+        no_header=no_header,
+        encoding=encoding,
+    )
     if is_url(out):
         raise UsageError(
             f"{hide_secrets(str(out))}: the result needs a local folder: upload it after"
@@ -135,7 +161,7 @@ def dedup_files(
             chosen,
             text=text,
             id=id,
-            format=format,
+            input_options=input_options,
             within=within,
             against=places.against,
             merge_rows=merge_rows,
@@ -150,6 +176,7 @@ def dedup_files(
             save_sketches=save_sketches,
             keep_full=keep_full,
             skip_bad_files=skip_bad_files,
+            max_rejected=max_rejected,
             key=secret,
         )
         if job.file is not None:
@@ -158,6 +185,8 @@ def dedup_files(
                 "without an ending; result.kept has the files with the kept rows"
             )
         finished = run_job(places.name_files(job), shown)
+    listed = "out=FOLDER keeps a list of them" if out is None else job.rejected_list
+    check_rejected(finished.record, listed)
     kept = [] if no_kept else [place / "kept" / file.kept_name for file in job.inputs]
     return RunResult(place, chosen, finished, kept, folder)
 

@@ -610,7 +610,13 @@ def format_example(options: Options, name: str, witness: str, similarity: float)
 
 
 def format_rejected(reasons: Mapping[str, int], rejected: int) -> list[str]:
-    """Return a line with the most common reasons for rejection; none without a reason.
+    """Return a line with the most common reasons for rejection; none without a reason."""
+    listed = list_reasons(reasons, rejected)
+    return ["rejected            " + "   ".join(listed)] if listed else []
+
+
+def list_reasons(reasons: Mapping[str, int], rejected: int) -> list[str]:
+    """Return the most common reasons for rejection, each with its number of documents.
 
     Args:
         reasons: Reason -> documents, the most common first; not necessarily all of them.
@@ -620,7 +626,7 @@ def format_rejected(reasons: Mapping[str, int], rejected: int) -> list[str]:
     listed = [f"{count:,} {reason}" for reason, count in shown.items()]
     if listed and (more := rejected - sum(shown.values())):
         listed.append(f"{more:,} for other reasons")
-    return ["rejected            " + "   ".join(listed)] if listed else []
+    return listed
 
 
 def format_strip(strip: Strip, ignored: int) -> str:

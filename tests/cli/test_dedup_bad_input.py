@@ -56,7 +56,7 @@ def test_bad_lines_are_set_aside_with_their_reasons(tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     good = json.dumps(GOOD).encode()
     source.write_bytes(b"\n".join([good, *BAD_LINES, good]) + b"\n")
-    record = dedup(source, "-o", tmp_path / "out")
+    record = dedup(source, "-o", tmp_path / "out", "--max-rejected", 1)
     found = table(tmp_path / "out", "rejected")
     assert [r["reason"] for r in found] == list(BAD_LINES.values())
     assert [r["row"] for r in found] == list(range(1, len(BAD_LINES) + 1))
@@ -96,7 +96,7 @@ def test_bad_rows_of_tables_are_rejected(tmp_path: Path) -> None:
     bad = pa.array([b"a good text", b"classified \xff", None, b"  "]).cast(pa.binary())
     column = pa.Array.from_buffers(pa.string(), 4, bad.buffers())
     pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
-    dedup(tmp_path / "a.parquet", "-o", tmp_path / "out")
+    dedup(tmp_path / "a.parquet", "-o", tmp_path / "out", "--max-rejected", 0.8)
     reasons = [(r["row"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
     assert reasons == [(1, "invalid UTF-8"), (2, "text is null"), (3, "empty")]
     assert pq.read_table(tmp_path / "out" / "kept" / "a.parquet").num_rows == 1
@@ -104,7 +104,7 @@ def test_bad_rows_of_tables_are_rejected(tmp_path: Path) -> None:
 
 def test_bad_records_of_csv_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"text,n\nclassified,1,2\ngood,1\n\xff,1\n,1\nshort\n")
-    dedup(tmp_path / "a.csv", "-o", tmp_path / "out")
+    dedup(tmp_path / "a.csv", "-o", tmp_path / "out", "--max-rejected", 0.8)
     reasons = [(r["row"], r["reason"]) for r in table(tmp_path / "out", "rejected")]
     assert reasons == [
         (0, "row has 3 fields, the header has 2"),

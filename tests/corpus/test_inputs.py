@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 import socket
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from neardup.corpus.inputs import find_inputs
+from neardup.corpus.inputs import InputFiles, find_inputs
 from neardup.errors import InputError, ParameterError, UsageError
 
 
@@ -67,9 +70,46 @@ def test_file_reached_twice_is_listed_once_at_its_first_position(tmp_path: Path)
     assert [file.kept_name for file in files] == ["b.jsonl", "a.jsonl"]
 
 
-def test_hidden_and_private_files_are_skipped(tmp_path: Path) -> None:
-    touch(tmp_path, "a.jsonl", ".hidden", "_SUCCESS", ".git/x.jsonl", "__pycache__/x.pyc", "_t/y")
-    assert [file.kept_name for file in find_inputs([tmp_path])] == ["a.jsonl"]
+def names(files: InputFiles) -> list[str]:
+    return [file.kept_name for file in files]
+
+
+def test_posts_and_index_pages_whose_names_begin_with_an_underscore_are_read(
+    tmp_path: Path,
+) -> None:
+    touch(tmp_path, "_index.md", "_posts/2024-01-01-a.md", "_drafts/b.md", "about.md")
+    files = find_inputs([tmp_path])
+    assert names(files) == ["_drafts/b.md", "_index.md", "_posts/2024-01-01-a.md", "about.md"]
+    assert files.unread.describe() == {"count": 0, "reasons": {}, "listed": []}
+
+
+def test_what_is_left_out_of_a_folder_is_counted_and_named(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jsonl", ".hidden", ".git/x.jsonl", ".git/y", "__pycache__/x.pyc")
+    touch(tmp_path, "sub/_SUCCESS", "sub/._SUCCESS.crc", "sub/_temporary/0/part", "_metadata")
+    touch(tmp_path, "_common_metadata", "_committed_123", "_started_123", "_delta_log/0.json")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "broken").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    files = find_inputs([tmp_path])
+    assert names(files) == ["a.jsonl"]
+    assert files.unread.reasons == {
+        "mark of Spark, Hive or Databricks": 7,
+        "hidden file": 2,
+        "broken link": 1,
+        "cache of Python": 1,
+        "hidden folder": 1,
+        "link to a folder": 1,
+        "not a regular file": 1,
+    }
+    listed = {one["file"]: one["reason"] for one in files.unread.describe()["listed"]}
+    assert listed[f"{tmp_path}/.git/"] == "hidden folder"
+    assert listed[f"{tmp_path}/pipe"] == "not a regular file"
+
+
+def test_only_the_first_unread_files_are_listed_and_all_are_counted(tmp_path: Path) -> None:
+    touch(tmp_path, "a.txt", *(f".{number}" for number in range(120)))
+    described = find_inputs([tmp_path]).unread.describe()
+    assert (described["count"], len(described["listed"])) == (120, 100)
 
 
 def test_folder_of_texts(tmp_path: Path) -> None:
@@ -79,12 +119,179 @@ def test_folder_of_texts(tmp_path: Path) -> None:
     assert [file.kept_name for file in files] == ["a.txt", "sub/b.py", "sub/c"]
 
 
-def test_folder_of_data_and_texts_is_refused(tmp_path: Path) -> None:
-    touch(tmp_path, "a.jsonl", "README.md")
-    with pytest.raises(UsageError, match=r"a\.jsonl.*README\.md.*glob.*--format text"):
+def test_folder_of_data_and_texts_is_refused_with_the_options_that_choose(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jsonl", "notes.md", "more.md", "x.txt")
+    expected = r"a\.jsonl.*more\.md.*--include '\*\.jsonl' or --include '\*\.md'.*--format text"
+    with pytest.raises(UsageError, match=expected):
         find_inputs([tmp_path])
-    assert [file.format for file in find_inputs([tmp_path], "text")] == ["text", "text"]
+    assert {file.format for file in find_inputs([tmp_path], "text")} == {"text"}
     assert len(find_inputs([f"{tmp_path}/*.jsonl"])) == 1
+    assert names(find_inputs([tmp_path], include=["*.md"])) == ["more.md", "notes.md"]
+
+
+HUB = (
+    "README.md",
+    "LICENSE",
+    "dataset_infos.json",
+    "my_data.py",
+    ".gitattributes",
+    "data/train-00000-of-00002.parquet",
+    "data/train-00001-of-00002.parquet",
+)
+
+
+def test_repository_of_a_data_set_is_read_without_its_readme(tmp_path: Path) -> None:
+    touch(tmp_path, *HUB)
+    files = find_inputs([tmp_path])
+    assert names(files) == list(HUB[-2:])
+    assert files.unread.reasons == {"beside data files": 4, "hidden file": 1}
+    assert names(find_inputs([tmp_path], include=["README.md"])) == ["README.md"]
+
+
+def test_data_set_that_was_saved_to_disk_is_read(tmp_path: Path) -> None:
+    touch(tmp_path, "dataset_dict.json", "train/state.json", "train/dataset_info.json")
+    touch(tmp_path, "train/data-00000-of-00001.arrow")
+    assert names(find_inputs([tmp_path])) == ["train/data-00000-of-00001.arrow"]
+
+
+def test_companions_are_documents_or_data_where_there_is_nothing_else(tmp_path: Path) -> None:
+    touch(tmp_path, "texts/README.md", "texts/LICENSE", "texts/a.md", "json/state.json")
+    assert names(find_inputs([tmp_path / "texts"])) == ["LICENSE", "README.md", "a.md"]
+    assert names(find_inputs([tmp_path / "json"])) == ["state.json"]
+
+
+def test_source_code_beside_a_table_is_not_taken_for_loading_scripts(tmp_path: Path) -> None:
+    touch(tmp_path, "a.csv", *(f"{number}.py" for number in range(6)))
+    with pytest.raises(UsageError, match=r"--include '\*\.py'"):
+        find_inputs([tmp_path])
+    touch(tmp_path / "deep", "a.csv", "src/a.py")
+    with pytest.raises(UsageError, match="data files"):
+        find_inputs([tmp_path / "deep"])
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "expected"),
+    [
+        (["*.md"], [], ["a.md", "en/b.md", "en/old/c.md"]),
+        (["en"], [], ["en/b.md", "en/d.txt", "en/old/c.md"]),
+        (["en/*"], ["old"], ["en/b.md", "en/d.txt"]),
+        (["en/**/*.md"], [], ["en/b.md", "en/old/c.md"]),
+        (["**/c.md", "[!b-z].md"], [], ["a.md", "en/old/c.md"]),
+        ([], ["en/"], ["a.md"]),
+        ([], ["*.md"], ["en/d.txt"]),
+        (["?.txt"], [], ["en/d.txt"]),
+    ],
+)
+def test_include_and_exclude(
+    tmp_path: Path, include: list[str], exclude: list[str], expected: list[str]
+) -> None:
+    touch(tmp_path, "a.md", "en/b.md", "en/old/c.md", "en/d.txt")
+    files = find_inputs([tmp_path], "auto", include, exclude)
+    assert names(files) == expected
+    assert files.unread.describe()["count"] == 4 - len(expected)
+    again = find_inputs([f"{tmp_path}/**"], "auto", include, exclude)
+    assert [file.path for file in again] == [file.path for file in files]
+
+
+def test_pattern_that_matches_nothing_or_leaves_nothing_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "a.md", "b.md")
+    with pytest.raises(UsageError, match=r"--exclude '\*\.txt' matches no file"):
+        find_inputs([tmp_path], exclude=["*.txt"])
+    with pytest.raises(UsageError, match=r"--include 'c\.md' matches no file"):
+        find_inputs([tmp_path], include=["a.md", "c.md"])
+    with pytest.raises(UsageError, match="matches no file"):  # files themselves are always read
+        find_inputs([tmp_path / "a.md"], exclude=["a.md"])
+    with pytest.raises(InputError, match="no file is left"):
+        find_inputs([tmp_path], exclude=["*.md"])
+    for pattern in ("", "/", "[z-a]"):
+        with pytest.raises(ParameterError, match="pattern"):
+            find_inputs([tmp_path], include=[pattern])
+
+
+def test_file_that_is_excluded_in_its_folder_is_read_if_it_is_named(tmp_path: Path) -> None:
+    touch(tmp_path, "a.md", "b.md")
+    files = find_inputs([tmp_path, tmp_path / "b.md"], exclude=["b.md"])
+    assert names(files) == ["a.md", "b.md"]
+
+
+LINES = b'{"text": "a"}\n{"text": "b"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "format", "compression"),
+    [
+        ("part-00000", LINES, "jsonl", None),
+        ("part-00000", b"\xef\xbb\xbf\n" + LINES, "jsonl", None),
+        ("part-00000", b'{"text": "a"}', "jsonl", None),
+        ("part-00000", b'{"text": "' + b"a" * 70_000 + b'"}\n', "jsonl", None),
+        ("part-00000.gz", gzip.compress(LINES), "jsonl", "gzip"),
+        ("part-00000", gzip.compress(LINES), "jsonl", "gzip"),
+        ("data", pa.compress(LINES, "zstd", asbytes=True), "jsonl", "zstd"),
+        ("x.log", LINES, "jsonl", None),
+        ("x.log", b"{not json\n", "text", None),
+        ("x.log", b"a line\n" + LINES, "text", None),
+        ("x.log.gz", gzip.compress(b"a line\n"), "text", "gzip"),
+        ("data", b"PAR1...", "parquet", None),
+        ("data", b"ARROW1\0\0", "arrow", None),
+        ("data", b"\xff\xff\xff\xff\0", "arrow-stream", None),
+        ("data", b"", "text", None),
+        ("data", b'[\n  {"text": "a"}\n]', "json", None),
+        ("data", bz2.compress(LINES), "jsonl", "bz2"),
+        ("data", lzma.compress(LINES), "jsonl", "xz"),
+        ("data", b"WARC/1.0\r\n", "warc", None),
+        ("data", b"PK\3\4", "zip", None),
+        ("data", b"[1] A footnote", "text", None),
+        ("a.ipynb", b'{\n  "cells": []\n}\n', "text", None),
+        ("config", b'{\n  "a": 1\n}\n', "text", None),
+    ],
+)
+def test_file_without_a_known_ending_is_recognised_by_its_content(
+    tmp_path: Path, name: str, content: bytes, format: str, compression: str | None
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (file,) = find_inputs([tmp_path / name])
+    assert (file.format, file.compression) == (format, compression)
+
+
+def test_compressed_part_files_take_a_format_that_is_given(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(gzip.compress(b"a,text\n"))
+    (file,) = find_inputs([tmp_path], "csv")
+    assert (file.format, file.compression) == ("csv", "gzip")
+    (tmp_path / "part-1.gz").write_bytes(gzip.compress(b"PAR1"))
+    with pytest.raises(InputError, match="parquet inside gzip: unpack it first"):
+        find_inputs([tmp_path / "part-1.gz"])
+
+
+def test_text_file_of_json_lines_is_an_error_with_the_cure(tmp_path: Path) -> None:
+    for name, content in (("a.txt", LINES), ("a.md.gz", gzip.compress(LINES))):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UsageError, match=f"{name}.*--format jsonl, or --format text"):
+            find_inputs([tmp_path / name])
+        for format in ("jsonl", "text"):
+            assert find_inputs([tmp_path / name], format)[0].format == format
+    (tmp_path / "one.txt").write_bytes(LINES[: len(LINES) // 2])  # one object is a text as well
+    assert find_inputs([tmp_path / "one.txt"])[0].format == "text"
+
+
+def test_only_input_that_is_a_text_of_many_lines_gets_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a post\n" * 50)
+    (hint,) = find_inputs([tmp_path / "a.txt"]).hints
+    assert (
+        hint == f"{tmp_path}/a.txt is one document; if every line of it is one, use --format lines"
+    )
+    assert find_inputs([tmp_path / "a.txt"], "text").hints == []
+    (tmp_path / "b.txt").write_text("another")
+    assert find_inputs([tmp_path]).hints == []
+    assert find_inputs([tmp_path / "b.txt"]).hints == []
+
+
+def test_folders_and_pipes_that_a_glob_matches_are_counted(tmp_path: Path) -> None:
+    touch(tmp_path, "a.txt", "sub/b.txt")
+    os.mkfifo(tmp_path / "pipe")
+    files = find_inputs([f"{tmp_path}/*"])
+    assert names(files) == ["a.txt"]
+    assert files.unread.reasons == {"folder that a pattern matches": 1, "not a regular file": 1}
+    assert find_inputs([f"{tmp_path}/**"]).unread.reasons == {"not a regular file": 1}
 
 
 def test_glob(tmp_path: Path) -> None:

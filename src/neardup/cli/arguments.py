@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from neardup.cli.help import HELP_ALL, MANY, RARE_NAMES, HelpAll
+from neardup.corpus.format_table import CHOICES
 from neardup.errors import ParameterError
 from neardup.option_table import (
     KEPT,
@@ -93,6 +94,15 @@ def flag(help: str, *names: str, panel: str | None = None) -> Any:
 def argument(metavar: str, help: str, **others: Any) -> Any:
     """Declare a positional argument; a list takes one or more."""
     return typer.Argument(metavar=metavar, help=help, show_default=False, **others)
+
+
+def complete(choices: Sequence[Any]) -> Callable[[str], list[str]]:
+    """Return a function that completes one of the choices for the shell."""
+
+    def matching(incomplete: str) -> list[str]:
+        return [str(choice) for choice in choices if str(choice).startswith(incomplete)]
+
+    return matching
 
 
 def use_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -203,11 +213,41 @@ Format = Annotated[
         "NAME",
         "The format of all inputs: jsonl, json (an array, or objects one after another), lines "
         "(one document a line), parquet, csv, tsv, arrow, warc, tar, zip or text (every file is "
-        "one document); auto goes by the file names, and by the contents of .json.",
+        "one document); auto goes by the names of the files, and by their contents where these "
+        "don't tell.",
+        panel=INPUT,
+        autocompletion=complete(CHOICES),
+    ),
+    RARE,
+]
+Include = Annotated[
+    list[str] | None,
+    option(
+        "GLOB",
+        "Of folders and quoted globs, read only files whose name, or path below the folder, "
+        "matches; ** matches any folders. Can be given several times.",
+        default="all",
         panel=INPUT,
     ),
     RARE,
 ]
+Exclude = Annotated[
+    list[str] | None,
+    option(
+        "GLOB",
+        "Of folders and quoted globs, don't read files whose name, or path below the folder, "
+        "matches. Can be given several times.",
+        default="none",
+        panel=INPUT,
+    ),
+    RARE,
+]
+INPUT_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
+    "format": (Format, "auto"),
+    "include": (Include, None),
+    "exclude": (Exclude, None),
+}
+"""The options of `InputOptions` that commands take by `with_input_options`: type and default."""
 Strict = Annotated[
     bool,
     flag(
@@ -223,6 +263,18 @@ SkipBadFiles = Annotated[
         "Skip files that can't be read and list them in run.json, instead of stopping.",
         "--skip-bad-files",
         panel=INPUT,
+    ),
+    RARE,
+]
+MaxRejected = Annotated[
+    float,
+    option(
+        "SHARE",
+        "Fail, with exit code 1, if more than this share of the documents is rejected; what was "
+        "written stays.",
+        panel=INPUT,
+        least=0,
+        most=1,
     ),
     RARE,
 ]
@@ -272,6 +324,36 @@ AsJson = Annotated[
 PlainJson = Annotated[bool, flag("Print JSON instead of text.", "--json", panel=OUTPUT)]
 KEY_HELP: Final = "The key of --hash siphash: 16 bytes, or 32 hexadecimal digits."
 KeyFile = Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=MATCH), RARE]
+
+
+def with_input_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options about its input files.
+
+    The command takes them as one parameter, `input_options`, and gives them to `find_inputs`.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parameters = []
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name == "input_options":
+            parameters += [
+                inspect.Parameter(option, keyword, default=default, annotation=hint)
+                for option, (hint, default) in INPUT_OPTIONS.items()
+            ]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            parameters.append(parameter.replace(annotation=hints[name]))
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=keyword))
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> None:
+        given = {name: values.pop(name) for name in INPUT_OPTIONS}
+        options = {name: value for name, value in given.items() if value is not None}
+        command(input_options=options, **values)
+
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+    return wrapped
 
 
 def with_options(
@@ -338,7 +420,7 @@ def _parameter(
         row.flag,
         default=_of_row(unset, row) or _default(row, rows),
         panel=_of_row(panel, row) or row.panel,
-        autocompletion=_completion(row.choices) if row.choices else None,
+        autocompletion=complete(row.choices) if row.choices else None,
     )
     return inspect.Parameter(
         row.name,
@@ -369,13 +451,6 @@ def _is_rare(parameter: inspect.Parameter) -> bool:
 
 def _panel(parameter: inspect.Parameter) -> str | None:
     return getattr((*_metadata(parameter), None)[0], "rich_help_panel", None)
-
-
-def _completion(choices: Sequence[Any]) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
-        return [str(choice) for choice in choices if str(choice).startswith(incomplete)]
-
-    return complete
 
 
 KEY_BYTES: Final = 64

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from neardup.cli.arguments import (
     INPUT,
     OUTPUT,
-    Format,
     Inputs,
     PlainJson,
     Quiet,
     Text,
     Workers,
     option,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
+from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ Plot = Annotated[
 
 
 @with_options("neardup compare-sketches")
+@with_input_options
 def compare_sketches(
     inputs: Inputs,
     text: Text = "text",
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     sample: Annotated[
         int,
         option("N", "Measure on this many documents and an edited copy of each.", panel=INPUT),
@@ -56,7 +59,7 @@ def compare_sketches(
     from dataclasses import replace
 
     from neardup.corpus.documents import Columns
-    from neardup.corpus.inputs import find_inputs
+    from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.errors import ParameterError
     from neardup.evaluation.sample import add_edited_copies, choose_from_files
     from neardup.evaluation.sketch_comparison import VARIANTS, SketchComparison
@@ -74,9 +77,9 @@ def compare_sketches(
     spec = replace(options.spec, seed=0)  # the sample does not depend on the seed of the hashes
     threshold, seed = options.threshold, options.spec.seed
     with progress_for(quiet=quiet or as_json) as progress:
-        chosen = choose_from_files(
-            find_inputs(inputs, format), Columns(text=text), count, seed, spec, progress, threads
-        )
+        files = find_inputs(inputs, **input_options)
+        say_notes(files, progress)
+        chosen = choose_from_files(files, Columns(text=text), count, seed, spec, progress, threads)
         texts = add_edited_copies(chosen.texts, seed)
         progress.stage("comparing", len(VARIANTS) + 3, "sketches")
         comparison = SketchComparison.of(

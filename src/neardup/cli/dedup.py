@@ -18,9 +18,9 @@ from neardup.cli.arguments import (
     AsJson,
     Config,
     Force,
-    Format,
     Id,
     KeyFile,
+    MaxRejected,
     Memory,
     NoKept,
     Prefer,
@@ -38,10 +38,12 @@ from neardup.cli.arguments import (
     option,
     read_key,
     stale_bands,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_run, progress_for
 from neardup.cli.settings import SETTINGS
+from neardup.corpus.inputs import InputOptions
 from neardup.corpus.urls import is_url
 from neardup.option_table import LAYOUT
 
@@ -60,6 +62,7 @@ FLAT = 2
 
 
 @with_options("neardup dedup")
+@with_input_options
 def dedup(
     context: typer.Context,
     inputs: RunInputs,
@@ -67,9 +70,11 @@ def dedup(
     config: Config = None,
     text: Text = "text",
     id: Id = None,
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
+    max_rejected: MaxRejected = 0.5,
     key_file: KeyFile = None,
     within: Within = None,
     prefer: Prefer = None,
@@ -164,13 +169,14 @@ def dedup(
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
         from neardup.pipeline.job import make_columns, make_job
+        from neardup.pipeline.rejection import check_rejected
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
         from neardup.pipeline.run_summary import format_summary
         from neardup.report.run_page import write_report
 
         if by_url and out is not None:
-            refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files)
+            refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files, input_options)
             from neardup.pipeline.backends.spark.urls import dedup_urls
 
             finished = dedup_urls(
@@ -179,19 +185,20 @@ def dedup(
                 out,
                 make_columns(options, text, id, within, merge_rows),
                 options,
-                format=format,
+                format=input_options.get("format", "auto"),
                 key=key,
                 against=tuple(against or ()),
                 kept=not no_kept,
                 pairs=pairs,
                 strict=strict,
+                max_rejected=max_rejected,
                 force=force,
                 progress=progress,
                 finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
                 memory=task_memory(memory),
             )
             page: str | None = f"{out}/report.html"
-            piped = False
+            piped, listed = False, f"{out} is complete, and its rejected.parquet lists them"
         else:
             places = stack.enter_context(fetch_urls(inputs, out, against or (), force, progress))
             job = make_job(
@@ -200,7 +207,7 @@ def dedup(
                 options,
                 text=text,
                 id=id,
-                format=format,
+                input_options=input_options,
                 within=within,
                 against=places.against,
                 merge_rows=merge_rows,
@@ -217,6 +224,7 @@ def dedup(
                 save_sketches=save_sketches,
                 keep_full=keep_full,
                 skip_bad_files=skip_bad_files,
+                max_rejected=max_rejected,
                 key=key,
             )
             if engine == "spark":
@@ -224,12 +232,13 @@ def dedup(
             job = places.name_files(job)
             finished = run_job(job, progress, *spark_backend(engine, master, memory))
             places.deliver(progress)
-            page, piped = places.report_page(job), job.is_piped
+            page, piped, listed = places.report_page(job), job.is_piped, job.rejected_list
     print_run(finished.record, format_summary(finished, options, page), quiet, as_json, piped)
     if engine == "spark":
         from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
 
         keep_java_classes(quiet or as_json)
+    check_rejected(finished.record, listed)
 
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:
@@ -287,7 +296,11 @@ def refuse_pipes(job: Job) -> None:
 
 
 def refuse_with_urls(
-    prefer: str | None, merge_rows: str | None, save_sketches: bool, skip_bad_files: bool
+    prefer: str | None,
+    merge_rows: str | None,
+    save_sketches: bool,
+    skip_bad_files: bool,
+    input_options: InputOptions,
 ) -> None:
     """Refuse options about files, which Spark's own readers don't tell apart."""
     from neardup.errors import UsageError
@@ -297,6 +310,8 @@ def refuse_with_urls(
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
         "--skip-bad-files": skip_bad_files,
+        "--include": input_options.get("include"),
+        "--exclude": input_options.get("exclude"),
     }
     for name, value in options.items():
         if value:

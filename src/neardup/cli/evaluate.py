@@ -15,7 +15,6 @@ from neardup.cli.arguments import (
     OUTPUT,
     RARE,
     Config,
-    Format,
     Id,
     Quiet,
     Text,
@@ -25,10 +24,12 @@ from neardup.cli.arguments import (
     flag,
     option,
     read_api_key,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.settings import settings_in_effect
+from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def minimum(figure: str) -> Any:
 
 
 @with_options("neardup evaluate")
+@with_input_options
 def evaluate(
     context: typer.Context,
     golden: Annotated[
@@ -117,7 +119,8 @@ def evaluate(
     ] = None,
     text: Text = "text",
     id: Id = None,
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     sample: Annotated[
         int,
         option(
@@ -204,7 +207,7 @@ def evaluate(
             api_key=read_api_key(api_key_file),
             text=text,
             id=id,
-            format=format,
+            **input_options,
             pairs=pairs,
             clusters=clusters,
             baseline=baseline,

@@ -10,8 +10,8 @@ from neardup.cli.arguments import (
     MATCH,
     AsJson,
     Force,
-    Format,
     Id,
+    MaxRejected,
     Memory,
     NoKept,
     Prefer,
@@ -26,9 +26,11 @@ from neardup.cli.arguments import (
     Within,
     Workers,
     option,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_run, progress_for
+from neardup.corpus.inputs import InputOptions
 
 if TYPE_CHECKING:
     from neardup.options import Options
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 
 @with_options("neardup exact")
+@with_input_options
 def exact(
     inputs: RunInputs,
     out: RunOut = None,
@@ -98,9 +101,11 @@ def exact(
     within: Within = None,
     text: Text = "text",
     id: Id = None,
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     strict: Strict = False,
     skip_bad_files: SkipBadFiles = False,
+    max_rejected: MaxRejected = 0.5,
     prefer: Prefer = None,
     removed: Removed = None,
     report: ReportFile = None,
@@ -125,6 +130,7 @@ def exact(
         from neardup.pipeline.exact_filter import ExactFilter
         from neardup.pipeline.exact_hashes import ExactSpec
         from neardup.pipeline.job import make_job
+        from neardup.pipeline.rejection import check_rejected
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
         from neardup.report.run_page import write_report
@@ -136,7 +142,7 @@ def exact(
             options,
             text=text,
             id=id,
-            format=format,
+            input_options=input_options,
             within=within,
             memory=memory,
             workers=workers,
@@ -148,6 +154,7 @@ def exact(
             strict=strict,
             prefer=prefer,
             skip_bad_files=skip_bad_files,
+            max_rejected=max_rejected,
         )
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
@@ -156,6 +163,7 @@ def exact(
         places.deliver(progress)
     shown = "\n".join(summary(finished, options, places.report_page(job))) + "\n"
     print_run(finished.record, shown, quiet, as_json, job.is_piped)
+    check_rejected(finished.record, job.rejected_list)
 
 
 def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterator[str]:

@@ -13,9 +13,9 @@ from neardup.cli.arguments import (
     INPUT,
     OUTPUT,
     Config,
-    Format,
     Id,
     Inputs,
+    MaxRejected,
     PlainJson,
     Quiet,
     Text,
@@ -25,10 +25,12 @@ from neardup.cli.arguments import (
     flag,
     option,
     read_key,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
+from neardup.corpus.inputs import InputFiles, InputOptions
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ StrictIndex = Annotated[
 
 
 @with_options("neardup index build")
+@with_input_options
 def build(
     context: typer.Context,
     folder: Dir,
@@ -64,8 +67,10 @@ def build(
     ] = None,
     text: Text = "text",
     id: Id = None,
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     strict: StrictIndex = False,
+    max_rejected: MaxRejected = 0.5,
     keep_texts: Annotated[
         bool,
         flag(
@@ -87,7 +92,7 @@ def build(
     If it is interrupted, neardup index add with the same INPUT continues.
     """
     from neardup.corpus.documents import Columns
-    from neardup.corpus.inputs import find_inputs
+    from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.errors import UsageError
     from neardup.index.load import fill
 
@@ -97,23 +102,27 @@ def build(
     if sketches is not None:
         _load_sketches(folder, sketches, given, quiet, as_json)
         return
-    files, threads = find_inputs(inputs or [], format), check_workers(workers)
+    files, threads = find_inputs(inputs or [], **input_options), check_workers(workers)
     key = read_key(key_file, quiet)
     with (
         progress_for(quiet=quiet or as_json) as progress,
         _create(folder, given, key, keep_texts=keep_texts, memory=memory) as index,
     ):
+        say_notes(files, progress)
         columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
         filled = fill(index, files, columns, progress, workers=threads, strict=strict)
-        print_filled(filled, index, quiet, as_json)
+        print_filled(filled, index, files, quiet, as_json)
+        _check_rejected(filled, max_rejected, folder)
 
 
+@with_input_options
 def add(
     folder: Dir,
     inputs: Inputs,
     text: Text = "text",
     id: Id = None,
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     replace: Annotated[
         bool,
         flag(
@@ -124,6 +133,7 @@ def add(
         ),
     ] = False,
     strict: StrictIndex = False,
+    max_rejected: MaxRejected = 0.5,
     key_file: IndexKey = None,
     memory: TableMemory = None,
     workers: Workers = None,
@@ -132,19 +142,21 @@ def add(
 ) -> None:
     """Add the documents of files to an index. Those that it has already are not changed."""
     from neardup.corpus.documents import Columns
-    from neardup.corpus.inputs import find_inputs
+    from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.index.load import fill
 
-    files, threads = find_inputs(inputs, format), check_workers(workers)
+    files, threads = find_inputs(inputs, **input_options), check_workers(workers)
     with (
         progress_for(quiet=quiet or as_json) as progress,
         open_to_write(folder, key_file, progress, memory) as index,
     ):
+        say_notes(files, progress)
         columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
         filled = fill(
             index, files, columns, progress, workers=threads, replace=replace, strict=strict
         )
-        print_filled(filled, index, quiet, as_json)
+        print_filled(filled, index, files, quiet, as_json)
+        _check_rejected(filled, max_rejected, folder)
 
 
 @contextmanager
@@ -202,7 +214,23 @@ def _load_sketches(
     print_loaded(loaded, quiet, as_json)
 
 
-def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -> None:
+def _check_rejected(filled: LoadCounts, allowed: float, folder: Path) -> None:
+    """Raise an error if too many documents were rejected; the others stay in the index."""
+    from neardup.pipeline.rejection import require_few_rejected
+
+    is_some = filled.documents > filled.rejected
+    others = f"the others are in {folder}" if is_some else "nothing is added"
+    require_few_rejected(
+        {"documents": filled.documents, "rejected": filled.rejected},
+        dict(filled.reasons.most_common()),
+        allowed,
+        f"{others}, and --strict stops at the first and names it",
+    )
+
+
+def print_filled(
+    filled: LoadCounts, index: Index, files: InputFiles, quiet: bool, as_json: bool
+) -> None:
     """Print how many documents of files were new, copies, known or rejected."""
     from neardup.pipeline.budget import peak_memory
     from neardup.result import format_advice
@@ -223,6 +251,7 @@ def print_filled(filled: LoadCounts, index: Index, quiet: bool, as_json: bool) -
             "peak_memory_bytes": peak_memory(),
             "index_documents": len(index),
             "fingerprint": index.spec.fingerprint,
+            "unread_files": files.unread.describe(),
         }
         print_json(record | more)
     elif not quiet:

@@ -19,7 +19,6 @@ from neardup.cli.arguments import (
     MATCH,
     OUTPUT,
     RARE,
-    Format,
     Id,
     PlainJson,
     Quiet,
@@ -27,10 +26,12 @@ from neardup.cli.arguments import (
     flag,
     option,
     read_key,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, describe_index, open_to_write, previous_lines
+from neardup.corpus.inputs import InputOptions
 
 if TYPE_CHECKING:
     from neardup.index.rebuild import Reindexed
@@ -46,6 +47,7 @@ UNCHANGED: Final = "unchanged"
 
 
 @with_options("neardup index reindex", unset=UNCHANGED)
+@with_input_options
 def reindex(
     folder: Dir,
     spec: Annotated[
@@ -85,7 +87,8 @@ def reindex(
     ] = None,
     text: Text = "text",
     id: Id = None,
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     drop_missing: Annotated[
         bool,
         flag(
@@ -161,7 +164,7 @@ def reindex(
         if undo:
             done = rebuild.undo(folder, **others)
         else:
-            pairs = None if corpus is None else _read_texts(corpus, text, id, format)
+            pairs = None if corpus is None else _read_texts(corpus, text, id, input_options)
             done = rebuild.reindex(
                 folder, wanted, corpus=pairs, keep_texts=keep_texts, **others, **point | given
             )
@@ -190,13 +193,13 @@ def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[
 
 
 def _read_texts(
-    inputs: list[str], text: str, id: str | None, format: str
+    inputs: list[str], text: str, id: str | None, input_options: InputOptions
 ) -> Iterator[tuple[str, str]]:
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs
     from neardup.index.load import batches
 
-    for batch in batches(find_inputs(inputs, format), Columns(text, id)):
+    for batch in batches(find_inputs(inputs, **input_options), Columns(text, id)):
         yield from zip(batch.ids, batch.texts, strict=True)
 
 

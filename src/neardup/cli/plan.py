@@ -12,15 +12,16 @@ import typer
 from neardup.cli.arguments import (
     OUTPUT,
     RARE,
-    Format,
     PlainJson,
     Quiet,
     Text,
     flag,
     option,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import print_json, progress_for
+from neardup.corpus.inputs import InputOptions
 from neardup.option_table import BandOptions, SignatureOptions, ThresholdOptions, options_of
 from neardup.pipeline.budget import usable_cores
 
@@ -37,6 +38,7 @@ CHOSEN = options_of(SignatureOptions) | options_of(BandOptions)
     panel=dict.fromkeys(options_of(ThresholdOptions), REQUIRED),
     unset=dict.fromkeys(CHOSEN, "chosen by the plan"),
 )
+@with_input_options
 def plan(
     documents: Annotated[
         str | None,
@@ -58,7 +60,8 @@ def plan(
         ),
     ] = None,
     text: Text = "text",
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     shingles: Annotated[
         str | None,
         option(
@@ -190,7 +193,7 @@ def plan(
             documents,
             sample=sample or (),
             text=text,
-            format=format,
+            **input_options,
             shingles=shingles,
             bytes=bytes,
             precision=precision,

@@ -14,16 +14,17 @@ from neardup.cli.arguments import (
     MATCH,
     OUTPUT,
     RARE,
-    Format,
     Inputs,
     Quiet,
     Text,
     Workers,
     flag,
     option,
+    with_input_options,
     with_options,
 )
 from neardup.cli.console import make_console, print_json, progress_for
+from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
 
 
 @with_options("neardup tune")
+@with_input_options
 def tune(
     inputs: Inputs,
     text: Text = "text",
-    format: Format = "auto",
+    *,
+    input_options: InputOptions,
     sample: Annotated[
         int, option("N", "Try operating points on this many documents.", panel=INPUT)
     ] = 5_000,
@@ -179,7 +182,7 @@ def tune(
     cheapest trial that finds enough is recommended. Trials that were finished earlier are not run
     again.
     """
-    from neardup.corpus.inputs import find_inputs
+    from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.planner.sweep import SweepRequest
     from neardup.planner.tuner import run_sweep, sample_files
 
@@ -207,7 +210,8 @@ def tune(
         make_folder(out, force)
     results = None if no_cache else open_cache(cache)
     with progress_for(quiet=quiet or as_json) as progress:
-        files = find_inputs(inputs, format)
+        files = find_inputs(inputs, **input_options)
+        say_notes(files, progress)
         chosen = sample_files(files, text, sample, request.options, threads, progress)
         tuning = run_sweep(chosen, request, threads, progress, results)
     if out is not None:

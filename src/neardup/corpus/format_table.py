@@ -40,6 +40,7 @@ class FileFormat(NamedTuple):
             ROW_GROUPS; empty if it can be read only from the beginning.
         has_columns: Whether a record has named values.
         is_document: Whether a file is one document; such files share a chunk.
+        is_certain: Instead of `is_content`, for a file whose name tells nothing.
         variant_of: The format as which `--format` takes it: the content tells which of them it is.
         encoded: What has a text encoding of its own, which `--encoding` names: WHOLE_FILE,
             EACH_DOCUMENT; empty if the format states it.
@@ -52,6 +53,7 @@ class FileFormat(NamedTuple):
     cut_by: str = ""
     has_columns: bool = True
     is_document: bool = False
+    is_certain: Callable[[bytes], bool] | None = None
     variant_of: str = ""
     encoded: str = WHOLE_FILE
 
@@ -75,16 +77,32 @@ def begins_with(*magics: bytes, at: int = 0) -> Callable[[bytes], bool]:
     return lambda head: any(head[at:].startswith(magic) for magic in magics)
 
 
-def is_json_lines(head: bytes) -> bool:
-    """Return whether the first line is a JSON object.
+def may_be_json(head: bytes) -> bool:
+    """Return whether the first bytes begin an object or an array."""
+    return head.removeprefix(BOM).lstrip().startswith((b"{", b"["))
+
+
+def is_json_lines(head: bytes, least: int = 1) -> bool:
+    """Return whether the first lines are JSON objects.
+
+    Args:
+        head: The beginning of a file.
+        least: The number of lines.
 
     >>> is_json_lines(b'{"text": "a"}\\n'), is_json_lines(b'{\\n  "text": "a"\\n}\\n')
     (True, False)
     """
-    line, newline, _ = head.removeprefix(BOM).lstrip().partition(b"\n")
-    if not newline and len(head) >= HEAD:  # a long line: only its beginning is known
-        return line[1:].lstrip().startswith(b'"') and line.startswith(b"{")
-    return _is_object(line)
+    if not may_be_json(head):
+        return False
+    lines = head.removeprefix(BOM).split(b"\n")
+    if len(head) >= HEAD and _begins_object(lines[-1]):
+        lines[-1] = b"{}"  # the end of a long line is not known
+    found = [line for line in lines if line.strip()][:least]
+    return len(found) == least and all(map(_is_object, found))
+
+
+def _begins_object(line: bytes) -> bool:
+    return line.startswith(b"{") and line[1:].lstrip().startswith(b'"')
 
 
 def is_json(head: bytes) -> bool:
@@ -102,6 +120,12 @@ def is_json(head: bytes) -> bool:
     return begins_object and not any(_is_object(line) for line in lines[1:2])
 
 
+def is_json_array(head: bytes) -> bool:
+    """Return whether a file begins with an array of objects."""
+    head = head.removeprefix(BOM).lstrip()
+    return head.startswith(b"[") and head[1:].lstrip().startswith(b"{") and is_json(head)
+
+
 def _begins_array(text: str) -> bool:
     """Return whether this can be an array of JSON, from after its bracket."""
     try:
@@ -114,7 +138,7 @@ def _begins_array(text: str) -> bool:
 
 
 def _is_object(line: bytes) -> bool:
-    if not line.startswith(b"{"):
+    if not line.lstrip().startswith(b"{"):
         return False
     try:
         return isinstance(json.loads(line), dict)
@@ -125,7 +149,8 @@ def _is_object(line: bytes) -> bool:
 _ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
 _ROWS: Final = (
     FileFormat("jsonl", (".jsonl", ".ndjson", ".jl", ".json"), is_json_lines, cut_by=BYTE_RANGES),
-    FileFormat("json", (".json",), is_json),
+    # Settings and notebooks are objects on many lines, too.
+    FileFormat("json", (".json",), is_json, is_certain=is_json_array),
     FileFormat(
         "parquet",
         (".parquet", ".pq"),
@@ -196,6 +221,10 @@ SHORT_ENDINGS: Final = {
     ".tzst": ".tar.zst",
 }
 """One ending for a format and its compression -> both."""
+_BY_ENDING: Final = {
+    ending: tuple(row for row in _ROWS if ending in row.endings)
+    for ending in {ending for row in _ROWS for ending in row.endings}
+}
 
 
 def formats_of_ending(ending: str) -> tuple[FileFormat, ...]:
@@ -204,7 +233,16 @@ def formats_of_ending(ending: str) -> tuple[FileFormat, ...]:
     >>> [row.name for row in formats_of_ending(".ndjson")]
     ['jsonl']
     """
-    return tuple(row for row in _ROWS if ending in row.endings)
+    return _BY_ENDING.get(ending, ())
+
+
+def format_of_content(head: bytes) -> FileFormat | None:
+    """Return the format of a file whose name tells nothing, by its first bytes.
+
+    >>> format_of_content(b"PAR1").name, format_of_content(b"a text")
+    ('parquet', None)
+    """
+    return next((row for row in _ROWS if (row.is_certain or row.is_content)(head)), None)
 
 
 def formats_of_choice(name: str) -> tuple[FileFormat, ...]:

@@ -1,37 +1,58 @@
 """Find the input files, their order and their formats. Imports no PyArrow.
 
 Files are in the order of the arguments; those of a folder or a glob are sorted by the bytes of
-their paths. A file that is reached twice is read once, at its first position.
+their paths. A file that is reached twice is read once, at its first position. The ending of a name
+decides the format; if it is unknown, or may be one of several, the first bytes of the content do.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+import shlex
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import TypedDict
 
 from neardup.corpus.dialects import DELIMITERS, USUAL, Dialect, check_dialect
 from neardup.corpus.encodings import AUTO, UTF8, check_encoding, find_encoding, to_utf8
+from neardup.corpus.folders import (
+    COMPANION,
+    Entry,
+    Patterns,
+    UnreadFiles,
+    find_companions,
+    printable,
+    unread_reason,
+    walk_folder,
+)
 from neardup.corpus.format_table import (
     CHOICES,
     COMPRESSION_OF_ENDING,
+    COMPRESSIONS,
     EACH_DOCUMENT,
     FORMATS,
     HEAD,
     SHORT_ENDINGS,
     UNREAD_ENDINGS,
     FileFormat,
+    format_of_content,
     formats_of_choice,
     formats_of_ending,
+    is_json_lines,
+    may_be_json,
 )
 from neardup.errors import InputError, ParameterError, UsageError
+from neardup.runtime import Progress
 
 LONGEST_SHOWN = 100
+MANY_LINES = 10
+FEW_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -70,19 +91,57 @@ class InputFile:
         return FORMATS[self.format]
 
 
+class InputOptions(TypedDict, total=False):
+    """What a user says about the input files, beside their paths; see `find_inputs`."""
+
+    format: str
+    include: Sequence[str]
+    exclude: Sequence[str]
+    delimiter: str | None
+    quote: str
+    no_header: bool
+    encoding: str
+
+
+class InputFiles(list[InputFile]):
+    """The files to read, in order.
+
+    Attributes:
+        unread: The files that were found and are not read.
+        hints: Sentences about what the user may have meant otherwise.
+    """
+
+    def __init__(self, files: Iterable[InputFile] = (), unread: UnreadFiles | None = None) -> None:
+        super().__init__(files)
+        self.unread = unread or UnreadFiles()
+        self.hints: list[str] = []
+
+
+def say_notes(files: InputFiles, progress: Progress) -> None:
+    """Tell the user how many files are not read, and what may have been meant otherwise."""
+    for hint in files.hints:
+        progress.say(hint)
+    if files.unread:
+        progress.say(files.unread.sentence)
+
+
 def find_inputs(
     arguments: Sequence[str | Path],
     format: str = "auto",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     delimiter: str | None = None,
     quote: str = '"',
     no_header: bool = False,
     encoding: str = UTF8,
-) -> list[InputFile]:
+) -> InputFiles:
     """Return the input files of the arguments, each once.
 
     Args:
         arguments: Files, folders and globs.
-        format: The format of all files; `auto` to tell it by their names.
+        format: The format of all files; `auto` to tell it by their names and contents.
+        include: Patterns: of the files in folders and of globs, only those that match are read.
+        exclude: Patterns: of the files in folders and of globs, those that match are not read.
         delimiter: The character between the fields of CSV files; None for that of the format.
         quote: The character around fields of CSV files, or `none`.
         no_header: Whether the first record of CSV files is a row, not the names of the columns.
@@ -93,16 +152,34 @@ def find_inputs(
     dialect = check_dialect(delimiter, quote, not no_header)
     if format not in CHOICES:
         raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(CHOICES)}")
+    patterns, unread = Patterns(include, exclude), UnreadFiles()
     files: dict[str, InputFile] = {}
     for argument in [os.fspath(argument) for argument in arguments]:
-        inside = os.path.isdir(argument)
-        for path, real in _folder(argument, format) if inside else _explicit(argument):
-            if real not in files:
-                start = len(os.path.join(argument, "")) if inside else path.rfind(os.sep) + 1
-                file = _file(path, path[start:], format)
-                files[real] = replace(file, folders=_folders_below(argument, path))
-    found = _with_dialect(_without_collisions(list(files.values())), dialect)
-    return found if encoding == UTF8 else [_with_encoding(f, encoding, format) for f in found]
+        if os.path.isdir(argument):
+            found = _folder(argument, format, patterns, unread)
+        elif os.path.lexists(argument):
+            _check_regular(argument)
+            entry = Entry(argument, os.path.realpath(argument), os.path.basename(argument))
+            found = [(entry, _file(argument, entry.below, format))]
+        else:
+            found = [
+                (entry, _file(entry.path, os.path.basename(entry.path), format))
+                for entry in patterns.select(_glob(argument, unread), unread)
+            ]
+        for entry, file in found:
+            if entry.real not in files:
+                files[entry.real] = replace(file, folders=_folders_below(argument, entry.path))
+    patterns.check_used()
+    if not files:
+        raise InputError("no file is left to read: check --include and --exclude")
+    inputs = InputFiles(_with_dialect(_without_collisions(list(files.values())), dialect), unread)
+    if encoding != UTF8:
+        inputs[:] = [_with_encoding(file, encoding, format) for file in inputs]
+    if format == "auto":
+        for file in inputs:
+            _refuse_hidden_lines(file)
+        inputs.hints += _hint_of_one_text(inputs)
+    return inputs
 
 
 def _with_dialect(files: list[InputFile], dialect: Dialect) -> list[InputFile]:
@@ -141,27 +218,33 @@ def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:
     """Return the folders between an argument and a file that it leads to; None for itself."""
     base = argument
     if not os.path.lexists(argument):
-        fixed = takewhile(lambda part: not glob.has_magic(part), argument.split(os.sep))
-        base = os.sep.join(fixed)
+        base = _fixed_part(argument)
     if path == base:
         return None
     below = path[len(base) :].lstrip(os.sep).split(os.sep)[:-1]
-    return tuple(map(_printable, below))
+    return tuple(map(printable, below))
 
 
-def _explicit(argument: str) -> list[tuple[str, str]]:
-    """Return (path, real path) of a file, or of each file that a glob matches."""
-    paths = [argument]
-    if not os.path.lexists(argument):
-        if not glob.has_magic(argument):
-            raise InputError(f"{_short(argument)}: no such file or folder: check the path")
-        matches = filter(os.path.isfile, glob.glob(argument, recursive=True))
-        paths = sorted(matches, key=os.fsencode)
-        if not paths:
-            raise InputError(f"{_short(argument)}: no file matches: check the pattern")
-    for path in paths:
-        _check_regular(path)
-    return [(path, os.path.realpath(path)) for path in paths]
+def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
+    """Return the files that a glob matches, sorted by the bytes of their paths."""
+    if not glob.has_magic(pattern):
+        raise InputError(f"{_short(pattern)}: no such file or folder: check the path")
+    base = len(os.path.join(_fixed_part(pattern), ""))
+    entries = []
+    for path in sorted(glob.glob(pattern, recursive=True), key=os.fsencode):
+        if os.path.isfile(path):
+            entries.append(Entry(path, os.path.realpath(path), path[base:]))
+        elif "**" not in pattern or not os.path.isdir(path):  # what ** matches is looked into
+            unread.add(path + "/" * os.path.isdir(path), unread_reason(path))
+    if not entries:
+        raise InputError(f"{_short(pattern)}: no file matches: check the pattern")
+    return entries
+
+
+def _fixed_part(pattern: str) -> str:
+    """Return the folder that a glob begins with."""
+    fixed = takewhile(lambda part: not glob.has_magic(part), pattern.split(os.sep))
+    return os.sep.join(fixed)
 
 
 def _check_regular(path: str) -> None:
@@ -169,65 +252,117 @@ def _check_regular(path: str) -> None:
         mode = os.stat(path).st_mode
     except OSError as error:
         why = error.strerror
-        raise InputError(f"{_printable(path)}: cannot be read ({why}): check the path") from None
+        raise InputError(f"{printable(path)}: cannot be read ({why}): check the path") from None
     if not stat.S_ISREG(mode):
-        name = _printable(path)
+        name = printable(path)
         raise InputError(f"{name}: not a regular file: write its contents to a file first")
 
 
-def _folder(folder: str, format: str) -> list[tuple[str, str]]:
-    """Return (path, real path) of the files in a folder; either all data files, or all texts."""
-    files = sorted(_walk(folder, os.path.realpath(folder)), key=lambda f: os.fsencode(f[0]))
-    if not files:
-        raise InputError(f"{_printable(folder)}: no files in this folder: pass a folder with files")
-    if format == "auto":
-        is_data = [_is_data(_by_name(path)[0]) for path, _ in files]
-        if any(is_data) and not all(is_data):
-            data = _list_names(path for (path, _), yes in zip(files, is_data, strict=True) if yes)
-            other = _list_names(
-                path for (path, _), yes in zip(files, is_data, strict=True) if not yes
-            )
-            raise UsageError(
-                f"{_printable(folder)}: data files ({data}) and others ({other}): pass the data "
-                "files by a glob, or read every file as one document with --format text"
-            )
-    return files
+Found = list[tuple[Entry, InputFile]]
 
 
-def _walk(folder: str, real: str) -> Iterator[tuple[str, str]]:
-    """Yield the regular files below a folder; names that begin with . or _ are skipped.
+def _folder(folder: str, format: str, patterns: Patterns, unread: UnreadFiles) -> Found:
+    """Return the files in a folder; either all data files, or all texts."""
+    entries = walk_folder(folder, unread)
+    if not entries:
+        raise InputError(f"{printable(folder)}: no files in this folder: pass a folder with files")
+    chosen = patterns.select(entries, unread)
+    found = [(entry, _file(entry.path, entry.below, format)) for entry in chosen]
+    return _of_one_kind(folder, found, unread) if format == "auto" else found
 
-    Symbolic links to files are followed, those to folders are not: they may form loops.
+
+def _of_one_kind(folder: str, found: Found, unread: UnreadFiles) -> Found:
+    """Return the data files without their companions, or the texts; refuse a mixture."""
+    found = _without_empty_texts(found)
+    kinds = [(entry.below, not file.row.is_document) for entry, file in found]
+    companions = find_companions(kinds)
+    for entry, _ in found:
+        if entry.below in companions:
+            unread.add(entry.path, COMPANION)
+    left = [(entry, file) for entry, file in found if entry.below not in companions]
+    data = [entry.path for entry, file in left if not file.row.is_document]
+    texts = [entry.path for entry, file in left if file.row.is_document]
+    if data and texts:
+        raise UsageError(
+            f"{printable(folder)}: data files ({_list_names(data)}) and texts "
+            f"({_list_names(texts)}): choose with --include {_common_pattern(data)} or --include "
+            f"{_common_pattern(texts)}, or read every file as one document with --format text"
+        )
+    return left
+
+
+def _without_empty_texts(found: Found) -> Found:
+    """Return the files; beside data files, empty ones without a known ending are data files too.
+
+    Nothing in them tells the format, and jobs write such parts.
     """
-    try:
-        entries = list(os.scandir(folder))
-    except OSError as error:
-        why = error.strerror
-        text = f"{_printable(folder)}: cannot be listed ({why}): check its permissions"
-        raise InputError(text) from None
-    for entry in entries:
-        if entry.name.startswith((".", "_")):
-            continue
-        inside = os.path.join(real, entry.name)
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, inside)
-        elif entry.is_file():
-            yield entry.path, os.path.realpath(inside) if entry.is_symlink() else inside
+    if all(file.row.is_document for _, file in found):
+        return found
+    return [
+        (entry, replace(file, format="jsonl") if _is_empty_unknown(file) else file)
+        for entry, file in found
+    ]
+
+
+def _is_empty_unknown(file: InputFile) -> bool:
+    is_unknown = file.row.is_document and not _by_name(os.fspath(file.path))[0]
+    return is_unknown and not read_head(file, FEW_BYTES)
+
+
+def _common_pattern(paths: list[str]) -> str:
+    """Return a pattern for these files: their most common ending, or one of their names."""
+    endings = Counter(os.path.splitext(path)[1] for path in paths)
+    ending = endings.most_common(1)[0][0]
+    name = os.path.basename(paths[0])
+    return shlex.quote(printable(f"*{ending}" if ending else name))
 
 
 def _file(path: str, kept_name: str, format: str) -> InputFile:
     possible, compression = _by_name(path)
+    is_known = bool(possible)
     if format != "auto":
         possible = formats_of_choice(format)
     default = possible[0].name if possible else "text"
-    file = InputFile(Path(path), _printable(path), kept_name, default, compression)
-    if len(possible) > 1:
-        head = read_head(file)
-        matching = (row.name for row in possible if row.is_content(head))
-        file = replace(file, format=next(matching, default))
-    if file.row.is_packed and compression:
-        raise InputError(f"{file.name}: {file.format} inside {compression}: unpack it first")
+    file = InputFile(Path(path), printable(path), kept_name, default, compression)
+    if len(possible) != 1 or not is_known:
+        file = _by_content(file, possible)
+    if file.row.is_packed and file.compression:
+        raise InputError(f"{file.name}: {file.format} inside {file.compression}: unpack it first")
     return file
+
+
+def _by_content(file: InputFile, possible: Sequence[FileFormat]) -> InputFile:
+    """Return the file with its format, one of the possible ones or of all; and its compression."""
+    head = read_head(file)
+    if file.compression is None:
+        packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magic))
+        file = replace(file, compression=next(packed, None))
+        head = read_head(file) if file.compression else head
+    if possible:
+        row = next((row for row in possible if row.is_content(head)), None)
+    else:
+        row = format_of_content(head)
+    return file if row is None else replace(file, format=row.name)
+
+
+def _refuse_hidden_lines(file: InputFile) -> None:
+    """Raise `UsageError` if a text, by its name one document, consists of JSON lines."""
+    if (
+        file.row.is_document
+        and may_be_json(read_head(file, FEW_BYTES))
+        and is_json_lines(read_head(file), least=2)
+    ):
+        raise UsageError(
+            f"{file.name}: a text by its name, which is one document, but its lines are JSON "
+            "objects: use --format jsonl, or --format text if it is one document"
+        )
+
+
+def _hint_of_one_text(inputs: InputFiles) -> Iterator[str]:
+    """Yield a sentence if the only input is a text of many lines: each may be a document."""
+    is_alone = len(inputs) == 1 and inputs[0].row.is_document
+    if is_alone and read_head(inputs[0]).count(b"\n") >= MANY_LINES:
+        yield f"{inputs[0].name} is one document; if every line of it is one, use --format lines"
 
 
 def _by_name(path: str) -> tuple[tuple[FileFormat, ...], str | None]:
@@ -236,7 +371,7 @@ def _by_name(path: str) -> tuple[tuple[FileFormat, ...], str | None]:
     stem, last = os.path.splitext(stem + SHORT_ENDINGS.get(last, last))
     inner = formats_of_ending(os.path.splitext(stem)[1])
     if last in UNREAD_ENDINGS and _is_data(inner):
-        raise InputError(f"{_printable(path)}: {last} is not read: unpack it, or use .gz or .zst")
+        raise InputError(f"{printable(path)}: {last} is not read: unpack it, or use .gz or .zst")
     if last in COMPRESSION_OF_ENDING:
         return inner, COMPRESSION_OF_ENDING[last]
     return formats_of_ending(last), None
@@ -247,19 +382,20 @@ def _is_data(possible: tuple[FileFormat, ...]) -> bool:
     return bool(possible) and not possible[0].is_document
 
 
-def read_head(file: InputFile) -> bytes:
-    """Return the first HEAD bytes of a file, decompressed; none if it can't be read."""
-    from neardup.corpus.streams import read_decompressed
-
+def read_head(file: InputFile, size: int = HEAD) -> bytes:
+    """Return the first bytes of a file, decompressed; none if it can't be read."""
     head = b""
     with suppress(InputError, OSError):
         if file.compression is None:
             with open(file.path, "rb", buffering=0) as raw:
-                return raw.read(HEAD)
-        for piece in read_decompressed(file, HEAD):
-            head += piece
-            if len(head) >= HEAD:
-                break
+                return raw.read(size)
+        from neardup.corpus.streams import name_read_errors, read_decompressed
+
+        with name_read_errors(file):
+            for piece in read_decompressed(file, size):
+                head += piece
+                if len(head) >= size:
+                    break
     return head
 
 
@@ -279,16 +415,11 @@ def _without_collisions(files: list[InputFile]) -> list[InputFile]:
 
 def _list_names(paths: Iterable[str]) -> str:
     """Return the first three file names, for a message."""
-    names = [_printable(os.path.basename(path)) for path in islice(paths, 4)]
+    names = [printable(os.path.basename(path)) for path in islice(paths, 4)]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-
-
-def _printable(path: str) -> str:
-    """Return a path for messages, with escapes for bytes that are not UTF-8."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _short(argument: str) -> str:
     """Return an argument for messages, shortened: it may be a whole text, passed by mistake."""
-    name = _printable(argument)
+    name = printable(argument)
     return name if len(name) <= LONGEST_SHOWN else f"{name[:60]}...{name[60 - LONGEST_SHOWN + 3 :]}"

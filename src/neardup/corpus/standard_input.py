@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from neardup.corpus.format_table import COMPRESSIONS, FORMATS, formats_of_choice
-from neardup.corpus.inputs import InputFile, find_inputs, read_head
+from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, read_head
 from neardup.errors import InputError, OutputError
 from neardup.runtime import Progress
 
@@ -27,21 +27,22 @@ def is_standard_input(file: InputFile) -> bool:
     return file.name == STDIN and file.path == Path(DASH)
 
 
-def find_with_standard_input(arguments: Iterable[str | Path], format: str) -> list[InputFile]:
+def find_with_standard_input(arguments: Iterable[str | Path], options: InputOptions) -> InputFiles:
     """Return the input files; where an argument is -, a file that stands for standard input.
 
     Args:
         arguments: Files, folders, globs, and - at most once.
-        format: The format of all files; `auto` to tell it by their names or content.
+        options: What the user says about the files.
     """
     given = list(arguments)
     if DASH not in map(str, given):
-        return find_inputs(given, format)
+        return find_inputs(given, **options)
     place = list(map(str, given)).index(DASH)
     others = [argument for argument in given if str(argument) != DASH]
-    files = find_inputs(others, format) if others else []
-    before = len(find_inputs(given[:place], format)) if place else 0
-    files.insert(before, InputFile(Path(DASH), STDIN, STDIN, format, None))
+    files = find_inputs(others, **options) if others else InputFiles()
+    before = len(find_inputs(given[:place], options.get("format", "auto"))) if place else 0
+    files.insert(before, InputFile(Path(DASH), STDIN, STDIN, options.get("format", "auto"), None))
+    files.hints.clear()
     return files
 
 

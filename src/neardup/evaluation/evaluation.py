@@ -9,7 +9,7 @@ bucket.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import require_rereadable
+from neardup.corpus.inputs import InputOptions
 from neardup.errors import ParameterError, UsageError
 from neardup.evaluation.drift import EvaluationRecord, describe_drift, read_baseline
 from neardup.evaluation.golden import (
@@ -80,6 +81,12 @@ def evaluate(
     text: str = "text",
     id: str | None = None,
     format: str = "auto",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    delimiter: str | None = None,
+    quote: str = '"',
+    no_header: bool = False,
+    encoding: str = "utf-8",
     pairs: Names = None,
     clusters: Names = None,
     baseline: str | Path | None = None,
@@ -101,7 +108,13 @@ def evaluate(
         api_key: The API key for the service, which needs the scope read.
         text: The column of the texts.
         id: The column of the ids; by default `id` if there is one, else file:row.
-        format: The format of the corpus files; "auto" takes it from their names.
+        format: The format of the corpus files; "auto" takes it from their names and contents.
+        include: Patterns: of folders of the corpus, only files that match are read.
+        exclude: Patterns: of folders of the corpus, files that match are not read.
+        delimiter: The character between the fields of CSV files; by default that of the format.
+        quote: The character around fields of CSV files, or "none".
+        no_header: Whether the first record of CSV files is a row, not the names of the columns.
+        encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         pairs: The columns of a golden file of pairs, such as "id1,id2,label".
         clusters: The columns of a golden file of clusters, such as "id,cluster".
         baseline: An earlier evaluation.json, to describe what has changed since.
@@ -124,6 +137,15 @@ def evaluate(
     (1.0, 1.0)
     """
     operating_point = given_options(options)
+    input_options = InputOptions(
+        format=format,
+        include=include,
+        exclude=exclude,
+        delimiter=delimiter,
+        quote=quote,
+        no_header=no_header,
+        encoding=encoding,
+    )
     _check(corpus, run, service, operating_point)
     before = None if baseline is None else read_baseline(Path(baseline))
     labelled = load_golden(golden, pairs, clusters)
@@ -134,13 +156,13 @@ def evaluate(
         return _with_drift(_evaluate_service(labelled, indexed), before)
     finished = None if run is None else RunSystem.of(Path(run), labelled.ids)
     if finished is not None and corpus is not None:
-        finished.require_of(corpus_files(corpus, format))
+        finished.require_of(corpus_files(corpus, input_options))
     point = profile = None
     if corpus is not None:
         chosen = _options(operating_point if finished is None else finished.operating_point)
         columns = Columns(text=text, id=id)
         point, profile = _read_corpus(
-            labelled, corpus, columns, format, chosen, sample, workers, progress
+            labelled, corpus, columns, input_options, chosen, sample, workers, progress
         )
     used, notes = _usable(labelled, point, finished)
     progress.stage("comparing", len(used), "pairs")
@@ -191,14 +213,14 @@ def _read_corpus(
     labelled: LabelledPairs,
     corpus: Any,
     columns: Columns,
-    format: str,
+    input_options: InputOptions,
     options: Options,
     sample: int,
     workers: int,
     progress: Progress,
 ) -> tuple[OperatingPoint, CorpusProfile]:
     """Read the corpus once: sketch its golden documents and make its profile."""
-    read = reader(corpus, columns, format, workers, progress)
+    read = reader(corpus, columns, input_options, workers, progress)
 
     def documents() -> Iterator[Documents]:
         return (batch for batch, _ in read())

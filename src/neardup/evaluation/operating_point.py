@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Columns, Documents, make_strings, render
 from neardup.corpus.frames import read_data
-from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, say_notes
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.evaluation.golden import LISTED, Flaw
 from neardup.evaluation.lab import estimate_verifier, exact_verifier, unnamed_documents
@@ -111,21 +111,22 @@ class GoldenDocuments:
 
 
 def reader(
-    corpus: Any, columns: Columns, format: str, workers: int, progress: Progress
+    corpus: Any, columns: Columns, input_options: InputOptions, workers: int, progress: Progress
 ) -> ReadCorpus:
     """Return a function that reads a corpus: files by paths, or a list or a table."""
-    files = corpus_files(corpus, format)
+    files = corpus_files(corpus, input_options)
     if files is None:
         return lambda: _read_data(corpus, columns)
+    say_notes(files, progress)
     return lambda: _read_files(files, columns, workers, progress)
 
 
-def corpus_files(corpus: Any, format: str) -> list[InputFile] | None:
+def corpus_files(corpus: Any, input_options: InputOptions) -> InputFiles | None:
     """Return the files of a corpus named by paths; None for a list or table of documents."""
     if isinstance(corpus, (str, Path)):
-        return find_inputs([corpus], format)
+        return find_inputs([corpus], **input_options)
     are_paths = isinstance(corpus, (list, tuple)) and any(isinstance(one, Path) for one in corpus)
-    return find_inputs(corpus, format) if are_paths else None
+    return find_inputs(corpus, **input_options) if are_paths else None
 
 
 def _read_files(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.inputs import InputFiles, find_inputs
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
@@ -43,7 +43,7 @@ class EarlierCorpus:
     """
 
     sets: list[SketchSet] = field(default_factory=list)
-    inputs: list[InputFile] = field(default_factory=list)
+    inputs: InputFiles = field(default_factory=InputFiles)
     specs: list[tuple[str, Spec]] = field(default_factory=list)
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     frequencies: Frequencies = field(default_factory=Frequencies)
@@ -58,7 +58,7 @@ class EarlierCorpus:
             elif is_run(path):
                 corpus._add_run(path)
             else:
-                corpus.inputs += find_inputs([path])
+                corpus._add_files(find_inputs([path]))
         return corpus
 
     def _add_set(self, path: Path) -> None:
@@ -77,7 +77,14 @@ class EarlierCorpus:
         if "by" not in record["spec"]:  # a run of neardup exact has no sketches to agree with
             self.specs.append((str(path), Spec.from_json(json.dumps(record["spec"]))))
         self._adopt(read_ignored(path), read_frequencies(path))
-        self.inputs += find_inputs([path / "kept"])
+        parameters = record["parameters"]
+        told = ("format", "delimiter", "quote", "no_header", "encoding")
+        options = {name: parameters[name] for name in told if parameters.get(name) is not None}
+        self._add_files(find_inputs([path / "kept"], **options))
+
+    def _add_files(self, files: InputFiles) -> None:
+        self.inputs += files
+        self.inputs.unread.entries.extend(files.unread.entries)
 
     def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies) -> None:
         """Use the ignored lines and document frequencies of the earlier corpus again."""

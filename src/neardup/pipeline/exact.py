@@ -31,7 +31,9 @@ from neardup.pipeline.record import (
     FinishedRun,
     InputHasher,
     StageClock,
+    describe_input_options,
     describe_undated,
+    describe_unread,
     finish_run,
 )
 from neardup.pipeline.run import find_preferred, mark_kept
@@ -149,6 +151,7 @@ class ExactDuplicates:
                 "kept_files": job.kept,
                 "strict": job.strict,
                 "skip_bad_files": job.skip_bad_files,
+                **describe_input_options(job),
                 "filter": None if self.filtering is None else self.filtering.kind,
             },
             "counts": {
@@ -162,6 +165,7 @@ class ExactDuplicates:
             **cut,
             **by_filter,
             "reasons": dict(reasons.most_common(LISTED_REASONS)),
+            **describe_unread(job),
         }
 
 

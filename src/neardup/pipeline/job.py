@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile
+from neardup.corpus.folders import UnreadFiles
+from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.one_file import KeptFile
 from neardup.corpus.read import CHUNK
 from neardup.corpus.shards import SHARD, Reading
 from neardup.corpus.standard_input import DASH, find_with_standard_input, is_standard_input
-from neardup.errors import UsageError
+from neardup.errors import ParameterError, UsageError
 from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.options import Options
@@ -27,7 +28,7 @@ from neardup.pipeline.budget import Budget, check_workers
 from neardup.pipeline.output_file import OutputFile, choose_output
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.sketcher import Sketcher
-from neardup.spec import WEIGHTED
+from neardup.spec import WEIGHTED, check_number
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
@@ -35,6 +36,7 @@ SIGNATURE_BYTES = 4 << 20
 """The most bytes of a chunk's signatures, if its documents have SHORT_TEXT bytes or more."""
 SHORT_TEXT = 200
 LEAST_CHUNK = 1 << 16
+MAX_REJECTED = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Job:
 
     inputs          the files to deduplicate, in input order
     folders         those of the paths that the user gave as inputs which are folders
+    input_options   what the user said about the input files beside their paths
+    unread          the files that were found and are not read
+    hints           what the user may have meant otherwise, in sentences
+    max_rejected    the largest share of rejected documents with which the run succeeds
     pairs           write pairs.parquet
     kept            write the kept rows to OUT/kept
     strict          stop at the first bad row, instead of rejecting it
@@ -67,6 +73,10 @@ class Job:
     columns: Columns
     workers: int
     folders: tuple[str, ...] = ()
+    input_options: InputOptions = field(default_factory=InputOptions)
+    unread: UnreadFiles = field(default_factory=UnreadFiles)
+    hints: tuple[str, ...] = ()
+    max_rejected: float = MAX_REJECTED
     pairs: bool = False
     kept: bool = True
     force: bool = False
@@ -89,6 +99,10 @@ class Job:
     chunk: int = CHUNK
 
     def __post_init__(self) -> None:
+        if not 0 <= check_number("--max-rejected", self.max_rejected) <= 1:
+            raise ParameterError(
+                f"--max-rejected is a share from 0 to 1, not {self.max_rejected}: 1 allows all"
+            )
         narrow = self.options.spec.narrow
         if narrow and self.merge_rows:
             raise UsageError(
@@ -121,6 +135,13 @@ class Job:
     def is_piped(self) -> bool:
         """Whether the kept rows go to standard output."""
         return self.file is not None and self.file.path is None
+
+    @property
+    def rejected_list(self) -> str:
+        """Where the rejected documents of the finished run are listed, in words."""
+        if self.file is None:
+            return f"{self.out} is complete, and its rejected.parquet lists them"
+        return "the kept rows are written; a folder as the output has a list of the others"
 
     @property
     def report_page(self) -> str | None:
@@ -178,7 +199,7 @@ def make_job(
     *,
     text: str = "text",
     id: str | None = None,
-    format: str = "auto",
+    input_options: InputOptions | None = None,
     within: str | None = None,
     against: Sequence[str | Path] = (),
     merge_rows: str | None = None,
@@ -198,7 +219,7 @@ def make_job(
         options: The matching options, checked.
         text: The column of the texts.
         id: The column of the ids.
-        format: The format of all inputs; `auto` to tell it by their names.
+        input_options: What the user says about the input files, beside their paths.
         within: The column whose value similar documents must share.
         against: The earlier corpus.
         merge_rows: The column whose value the rows of one document share.
@@ -217,8 +238,13 @@ def make_job(
     place = Path(tempfile.gettempdir(), "neardup-stdout") if str(out) == DASH else Path(out)
     if report is not None and (file is None or file.report is not None):
         others["finish"] = lambda folder: report(folder, place.resolve().name)
+    input_options = input_options or {}
+    files = find_with_standard_input(inputs, input_options)
     return Job(
-        inputs=find_with_standard_input(inputs, format),
+        inputs=files,
+        input_options=input_options,
+        unread=files.unread,
+        hints=tuple(files.hints),
         out=place,
         file=file,
         options=options,

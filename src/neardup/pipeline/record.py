@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import neardup
 from neardup import kernels
 from neardup.cluster import count_beyond_cap
-from neardup.corpus.inputs import InputFile
+from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.shards import Shard
 from neardup.corpus.streams import name_read_errors
 from neardup.formats.tables import write_json
@@ -129,6 +129,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "kept_files": job.kept,
             "strict": job.strict,
             "skip_bad_files": job.skip_bad_files,
+            **describe_input_options(job),
             "prefer": job.prefer,
             "against": list(job.against_names or map(str, job.against)),
             "strip": str(options.strip),
@@ -148,6 +149,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             **describe_undated(options, counts.undated),
         },
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
+        **describe_unread(job),
         "predicted": {
             "recall_at_threshold": meeting.probability(options.threshold),
             "false_candidate_rate": meeting.false_positive_rate(options.threshold),
@@ -163,6 +165,17 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
 def describe_undated(options: Options, undated: int) -> dict[str, int]:
     """Return the count of documents without a date, if the keep policy compares dates."""
     return {"undated": undated} if options.keep_policy.dates else {}
+
+
+def describe_input_options(job: Job) -> dict[str, Any]:
+    """Return the parameters about input files for run.json."""
+    given = {name: job.input_options.get(name) for name in InputOptions.__annotations__}
+    return given | {"format": given["format"] or "auto", "max_rejected": job.max_rejected}
+
+
+def describe_unread(job: Job) -> dict[str, Any]:
+    """Return the files that were found and not read, and the hints, for run.json."""
+    return {"unread_files": job.unread.describe(), "hints": list(job.hints)}
 
 
 def _describe_tables(options: Options) -> dict[str, Any]:

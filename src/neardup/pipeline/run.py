@@ -52,6 +52,8 @@ def run_job(
     `signals` is a context that determines when Ctrl-C takes effect.
     """
     make = make or find_near_duplicates
+    for hint in job.hints:
+        progress.say(hint)
     if job.file is not None:
         return _run_to_file(job, job.file, progress, make, signals)
     check_output(job.out, _stored(job.inputs), job.folders, job.against)

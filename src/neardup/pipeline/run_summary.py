@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neardup.corpus.folders import describe_reasons
+from neardup.formatting import format_count
 from neardup.options import Options
 from neardup.result import (
     format_advice,
@@ -81,10 +83,10 @@ def _not_documents_line(kinds: dict[str, int]) -> Iterator[str]:
 def last_lines(record: dict[str, Any], page: str | Path | None) -> Iterator[str]:
     """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
     yield from _not_documents_line(record.get("not_documents", {}))
-    if record["skipped_files"]:
-        skipped = len(record["skipped_files"])
-        files = "file" if skipped == 1 else "files"
-        yield f"skipped             {skipped:,} bad {files}; run.json lists them"
+    if skipped := len(record["skipped_files"]):
+        yield f"skipped             {format_count(skipped, 'bad file')}; run.json lists them"
+    if reasons := record.get("unread_files", {}).get("reasons"):
+        yield f"not read            {describe_reasons(reasons)}; run.json lists them"
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
     shown = "" if page is None else f"; {page} shows it"
     yield f"{seconds:.1f} s, {memory:,.0f} MB at most{shown}"

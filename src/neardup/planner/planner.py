@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile, find_inputs
+from neardup.corpus.inputs import InputFile, InputFiles, find_inputs, say_notes
 from neardup.errors import ParameterError
 from neardup.evaluation.sample import choose_from_files
 from neardup.formats.config import write_config
@@ -154,6 +154,12 @@ def plan(
     sample: Sequence[str | Path] | str | Path = (),
     text: str = "text",
     format: str = "auto",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    delimiter: str | None = None,
+    quote: str = '"',
+    no_header: bool = False,
+    encoding: str = "utf-8",
     shingles: float | str | None = None,
     bytes: float | str | None = None,
     precision: float | None = None,
@@ -180,7 +186,13 @@ def plan(
         sample: Files of the corpus, or of a similar one, on which shingles, bytes and duplicates
             are measured. Without it, documents are assumed to be like pages of manuals.
         text: The column of the texts in the sample's files.
-        format: The format of the sample's files; "auto" takes it from their names.
+        format: The format of the sample's files; "auto" takes it from their names and contents.
+        include: Patterns: of folders of the sample, only files that match are read.
+        exclude: Patterns: of folders of the sample, files that match are not read.
+        delimiter: The character between the fields of CSV files; by default that of the format.
+        quote: The character around fields of CSV files, or "none".
+        no_header: Whether the first record of CSV files is a row, not the names of the columns.
+        encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         shingles: Distinct shingles of a document, on average; by default derived from `bytes`,
             else 300.
         bytes: Bytes of a document's text, on average; by default derived from `shingles`.
@@ -223,7 +235,10 @@ def plan(
     fixed = FixedOptions(**decided)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
-    files, columns = find_inputs(paths, format) if paths else [], Columns(text=text)
+    files, columns = InputFiles(), Columns(text=text)
+    if paths:
+        files = find_inputs(paths, format, include, exclude, delimiter, quote, no_header, encoding)
+        say_notes(files, progress)
     if documents is None and not files:
         raise ParameterError(
             "the number of documents is missing: give --documents, or --sample with their files"

@@ -102,6 +102,18 @@ class ScriptCounts:
 
 
 @dataclass(frozen=True)
+class ReportedUnread:
+    """Files that were found and not read: how many by reason, and the first (name, reason)."""
+
+    reasons: dict[str, int]
+    listed: list[tuple[str, str]]
+
+    @property
+    def count(self) -> int:
+        return sum(self.reasons.values())
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """A finished run. `curve` and `threshold` are None if run.json does not contain them."""
 
@@ -122,6 +134,7 @@ class RunRecord:
     inputs: list[InputRecord]
     not_documents: dict[str, int]
     skipped: list[tuple[str, str]]
+    unread: ReportedUnread
     cut: CutCounts | None = None
     advice: Sequence[str] = ()
     scripts: Sequence[ScriptCounts] = ()
@@ -179,9 +192,17 @@ def _record(content: dict[str, Any]) -> RunRecord:
         inputs=[_input(file) for file in content.get("inputs", [])],
         not_documents={str(r): int(n) for r, n in content.get("not_documents", {}).items()},
         skipped=[(str(s["file"]), str(s["reason"])) for s in content.get("skipped_files", [])],
+        unread=_unread(content.get("unread_files", {})),
         cut=_cut(content.get("cut")),
         advice=[str(one) for one in content.get("advice", [])],
         scripts=_scripts(content.get("scripts", {})),
+    )
+
+
+def _unread(content: dict[str, Any]) -> ReportedUnread:
+    return ReportedUnread(
+        {str(reason): int(count) for reason, count in content.get("reasons", {}).items()},
+        [(str(one["file"]), str(one["reason"])) for one in content.get("listed", [])],
     )
 
 

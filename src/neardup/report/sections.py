@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.corpus.folders import describe_reasons
 from neardup.formatting import format_bytes
 from neardup.lsh.curve import Curve, Meeting
 from neardup.measure_table import CHOICES, exact_measure
@@ -325,7 +326,7 @@ def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:
 
 
 def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
-    """Return the section about rejected documents, and files that were not read."""
+    """Return the section about rejected documents, bad files, and files that were left out."""
     parts: list[Html] = []
     if record.counts.rejected:
         reasons = list(record.reasons.items())[:MOST_ROWS]
@@ -352,8 +353,15 @@ def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
         )
     if record.skipped:
         files = ((name(file), name(reason)) for file, reason in record.skipped)
-        parts.append(tag("h3", "Files that were not read"))
-        parts.append(_folded("Files that were not read", ("file", "reason"), list(files)))
+        parts.append(tag("h3", "Bad files that were skipped"))
+        parts.append(_folded("Bad files that were skipped", ("file", "reason"), list(files)))
+    if unread := record.unread.count:
+        first = ((name(file), name(reason)) for file, reason in record.unread.listed)
+        parts.append(tag("h3", "Files that were left out"))
+        parts.append(note(f"{unread:,} not read: {describe_reasons(record.unread.reasons)}."))
+        parts.append(_folded("Files that were left out", ("file", "reason"), list(first)))
+        if (more := unread - len(record.unread.listed)) > 0:
+            parts.append(note(f"{more:,} more are counted, and not listed."))
     return section("rejected", *parts)
 
 

@@ -148,7 +148,7 @@ def _read_documents(pairs: LabelledPairs, file: Path, texts: Path | None) -> Gol
     """Read the texts of the golden documents; None if the file of pairs has no texts."""
     finder = GoldenFinder(pairs.ids)
     try:
-        for _ in finder.watch(reader(str(texts or file), Columns(), "auto", 1, SILENT)()):
+        for _ in finder.watch(reader(str(texts or file), Columns(), {}, 1, SILENT)()):
             pass
     except ColumnError:
         if texts is not None:

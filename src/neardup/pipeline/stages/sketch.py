@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from neardup.corpus.documents import Documents
+from neardup.corpus.inputs import say_notes
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
 from neardup.errors import InputError, NeardupError, OutputError, RowError
@@ -412,6 +413,7 @@ def sketch_inputs(
     With --skip-bad-files, starts again without a file that can't be read.
     """
     earlier = EarlierCorpus.of(job.against)
+    say_notes(earlier.inputs, progress)
     bad: dict[str, str] = {}
     sketcher = ShardSketcher(job, folder, progress, maker)
     first = FirstDocuments(job.options.spec)

@@ -17,6 +17,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from neardup.corpus.inputs import say_notes
 from neardup.errors import UsageError
 from neardup.formats import tables
 from neardup.formats.tables import to_arrow
@@ -101,6 +102,7 @@ class SparkFileRun:
     def __post_init__(self) -> None:
         self.stage = SparkStages(self.spark, self.progress)
         self.earlier = EarlierCorpus.of(self.job.against)
+        say_notes(self.earlier.inputs, self.progress)
         self.work = StageTables.at(self.spark, self.folder / "spark")
 
     def run(self) -> record.FinishedRun:

@@ -30,7 +30,7 @@ from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome, DataFra
 from neardup.pipeline.backends.spark.failures import translate_spark_errors
 from neardup.pipeline.backends.spark.inputs import DataFrameInput, JsonLinesInput
 from neardup.pipeline.backends.spark.limits import TASK_MEMORY
-from neardup.pipeline.job import Job
+from neardup.pipeline.job import MAX_REJECTED, Job
 from neardup.pipeline.output import RUN_FILE, RUN_NAMES, WORK_FOLDER
 from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
@@ -144,6 +144,7 @@ def dedup_urls(
     kept: bool = True,
     pairs: bool = False,
     strict: bool = False,
+    max_rejected: float = MAX_REJECTED,
     force: bool = False,
     finish: Callable[[Path], object] | None = None,
     memory: int = TASK_MEMORY,
@@ -162,6 +163,7 @@ def dedup_urls(
         kept: Whether to write the kept rows.
         pairs: Whether to write all similar pairs.
         strict: Whether a rejected document is an error.
+        max_rejected: The largest share of rejected documents; it is recorded, not checked.
         force: Whether to replace a finished run in OUT.
         finish: Makes report.html in the folder of a run; called in a task.
         memory: The bytes that a task may hold, approximately.
@@ -184,6 +186,7 @@ def dedup_urls(
             pairs=pairs,
             kept=kept,
             strict=strict,
+            max_rejected=max_rejected,
             key=key,
             workers=spark.sparkContext.defaultParallelism,
         )
