@@ -78,7 +78,7 @@ def dedup_files(
 
     Args:
         inputs: Files, folders or globs: JSONL, JSON, Parquet, CSV/TSV, Arrow/Feather, or a
-            folder of text files, one document a file.
+            folder of text files, one document a file; also URLs, as s3://bucket/pages.
         out: The folder to write. By default a temporary one, which is deleted with the result.
         text: The column with the texts of the documents.
         id: The column with their ids; by default `id` if it exists, else file:row.

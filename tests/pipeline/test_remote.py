@@ -298,11 +298,13 @@ def test_files_of_a_web_server(
     (tmp_path / "www").mkdir()
     write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
     with file_server(tmp_path / "www", ranges) as address:
-        faults = ["reset", "cut", "503"]
+        faults = ["reset", "cut", "503", "cut"]
         with faulty_proxy(address, faults) as proxy:
             record = dedup(f"{proxy}/a.jsonl?signature=secret", "-o", "out")
         assert faults == []
         refused(neardup("dedup", f"{address}/none.jsonl", "-o", "x", "-q"), 1, "no such object")
+        (tmp_path / "www" / "empty.jsonl").touch()
+        assert neardup("dedup", f"{address}/empty.jsonl", "-o", "empty", "-q").code == 0
     assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
     assert record["inputs"][0]["file"] == f"{proxy}/a.jsonl"
     assert "secret" not in (tmp_path / "out" / "run.json").read_text()

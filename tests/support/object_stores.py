@@ -87,6 +87,9 @@ def file_server(folder: Path, ranges: bool = True) -> Iterator[str]:
             if asked:
                 first, _, last = asked.removeprefix("bytes=").partition("-")
                 start, end = int(first), min(int(last) + 1, len(data))
+                if start >= len(data):
+                    self.send_error(416)
+                    return
             self.send_response(206 if asked else 200)
             if asked:
                 self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
@@ -117,7 +120,7 @@ def faulty_proxy(target: str, faults: list[str]) -> Iterator[str]:
             pass
 
         def _forward(self) -> None:
-            is_read = self.command == "GET" and "Range" in self.headers
+            is_read = self.command == "GET" and "list-type" not in self.path
             with lock:
                 fault = faults.pop(0) if is_read and faults else ""
             if fault == "503":

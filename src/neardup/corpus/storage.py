@@ -67,14 +67,16 @@ Result = TypeVar("Result")
 class StoredObject:
     """An object of a store.
 
-    path   where the store has it
-    size   its bytes
-    stamp  changes if its content does: the time of its last change, its ETag if that is known
+    path    where the store has it
+    size    its bytes
+    stamp   changes if its content does: the time of its last change, its ETag if that is known
+    ranged  whether parts of it can be read; else only all of it, from the beginning
     """
 
     path: str
     size: int
     stamp: str
+    ranged: bool = True
 
 
 class ObjectStore(Protocol):
@@ -169,29 +171,30 @@ def _of_hub(path: str, found: dict[str, Any]) -> StoredObject:
 
 
 class HttpStore:
-    """Files of an HTTP server, read by ranges; a server without ranges sends all of a file."""
+    """Files of an HTTP server, read by ranges if it knows them."""
 
     def find(self, path: str) -> StoredObject | None:
+        # By GET, not HEAD: a signed URL is for one method.
         try:
-            with _request(path, method="HEAD") as answer:
+            with _request(path, Range="bytes=0-0") as answer:
                 return _described(path, answer)
         except urllib.error.HTTPError as error:
+            if error.code == 416:  # an empty file has no first byte
+                return StoredObject(path, 0, error.headers.get("ETag", ""))
             if error.code in (404, 410):
                 return None
-            if error.code not in (403, 405, 501):  # signed URLs are for one method
-                raise
-        with _request(path, Range="bytes=0-0") as answer:
-            return _described(path, answer)
+            raise
 
     def below(self, path: str) -> list[StoredObject]:
         del path  # HTTP has no lists
         return []
 
     def open(self, found: StoredObject) -> Callable[[int, int], bytes]:
+        if not found.ranged:
+            return _InOrder(found.path)
+
         def read(start: int, length: int) -> bytes:
             with _request(found.path, Range=f"bytes={start}-{start + length - 1}") as answer:
-                if answer.status == 200:  # the server does not know ranges
-                    answer.read(start)
                 data: bytes = answer.read(length)
             return data
 
@@ -202,6 +205,30 @@ class HttpStore:
 
     def remove(self, path: str) -> None:
         raise NotImplementedError
+
+
+class _InOrder:
+    """Reads a file from its beginning, part after part; after an error, up to there again."""
+
+    def __init__(self, url: str) -> None:
+        self._url, self._at = url, 0
+        self._answer: Any = None
+
+    def __call__(self, start: int, length: int) -> bytes:
+        try:
+            if self._answer is None or self._at != start:
+                self._answer, self._at = _request(self._url), 0
+            while self._at < start:
+                skipped = len(self._answer.read(min(BLOCK, start - self._at)))
+                if not skipped:
+                    raise ConnectionError("the file ended early")
+                self._at += skipped
+            data: bytes = self._answer.read(length)
+        except BaseException:
+            self._answer = None
+            raise
+        self._at += len(data)
+        return data
 
 
 def _request(url: str, method: str = "GET", **headers: str) -> Any:
@@ -218,7 +245,8 @@ def _described(url: str, answer: Any) -> StoredObject:
         )
     changed = answer.headers.get("Last-Modified", "")
     when = str(parsedate_to_datetime(changed).timestamp()) if changed else ""
-    return StoredObject(url, int(size), f"{when} {answer.headers.get('ETag', '')}".strip())
+    stamp = f"{when} {answer.headers.get('ETag', '')}".strip()
+    return StoredObject(url, int(size), stamp, ranged=answer.status == 206)
 
 
 @dataclass(frozen=True)

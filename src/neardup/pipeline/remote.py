@@ -266,6 +266,8 @@ class _FetchedObject:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._beside, "wb") as file:
                 file.truncate(self.found.size)
+        if not self.found.ranged:
+            return [pool.submit(lambda: sum(map(self._fetch, starts)))]
         return [pool.submit(self._fetch, start) for start in starts]
 
     def _fetch(self, start: int) -> int:
