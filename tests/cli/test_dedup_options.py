@@ -15,6 +15,7 @@ from support.command_line import (
     edited,
     expected,
     neardup,
+    refused,
     table,
     words,
     write_jsonl,
@@ -252,3 +253,23 @@ def test_recall_chooses_the_bands(tmp_path: Path) -> None:
 def test_threshold_one_removes_equal_sets_only(tmp_path: Path) -> None:
     rows = [{"text": A}, {"text": B}, {"text": A.upper()}]
     assert decided(tmp_path, rows, "--threshold", 1) == [(2, 0)]
+
+
+def test_dry_run_shows_what_would_be_read_and_writes_nothing(tmp_path: Path) -> None:
+    file = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    ran = neardup("dedup", file, "-o", tmp_path / "out", "--dry-run", "--threshold", "0.7")
+    assert ran.code == 0, ran.err
+    assert "1 file (jsonl)" in ran.out
+    assert f"about {len(DOCUMENTS)} documents" in ran.out
+    assert "Jaccard >= 0.70" in ran.out
+    assert f"writes     {tmp_path}/out/kept" in ran.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_dry_run_fails_where_the_run_would(tmp_path: Path) -> None:
+    file = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    refused(
+        neardup("dedup", file, "-o", tmp_path / "out", "--dry-run", "--text", "body"), 2, "body"
+    )
+    dedup(file, "-o", tmp_path / "out")
+    refused(neardup("dedup", file, "-o", tmp_path / "out", "--dry-run"), 1, "finished run")

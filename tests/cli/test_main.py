@@ -344,3 +344,25 @@ def test_json_is_the_only_output(tmp_path: Path, many: Path) -> None:
     ran = process("dedup", many, "-o", tmp_path / "out", "--json")
     assert json.loads(ran.stdout)["counts"]["documents"] == 4_500
     assert ran.stderr == ""
+
+
+def test_short_names_of_help_and_version() -> None:
+    assert neardup("-V").out == neardup("--version").out
+    for arguments in (("-h",), ("help",)):
+        assert neardup(*arguments).out == neardup("--help").out
+    full = neardup("dedup", "--help").out
+    assert neardup("dedup", "-h").out == neardup("help", "dedup").out == full
+    assert neardup("help", "index", "build").out == neardup("index", "build", "-h").out
+
+
+def test_status_of_a_finished_run_as_json(tmp_path: Path) -> None:
+    dedup(jsonl(tmp_path / "a.jsonl", DOCUMENTS), "-o", tmp_path / "out")
+    status = json.loads(neardup("status", tmp_path / "out", "--json").out)
+    assert status["state"] == "finished"
+    assert status["counts"]["documents"] == len(DOCUMENTS)
+
+
+def test_keys_as_json(tmp_path: Path) -> None:
+    neardup("keys", "add", "crawler", "--data", tmp_path, "--scope", "read")
+    (key,) = json.loads(neardup("keys", "list", "--data", tmp_path, "--json").out)
+    assert (key["name"], key["scopes"]) == ("crawler", ["read"])

@@ -14,7 +14,7 @@ import pytest
 from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
 
 from neardup.pipeline import run_progress
-from neardup.pipeline.run_progress import RecordedProgress, describe_status, interrupt_at_once
+from neardup.pipeline.run_progress import RecordedProgress, find_status, interrupt_at_once
 from neardup.runtime import SILENT
 
 
@@ -48,14 +48,14 @@ def test_status_of_a_running_and_of_a_stopped_run(tmp_path: Path, large: Path) -
         while not (out / ".unfinished" / run_progress.STATUS_FILE).exists():
             assert run.poll() is None, run.stderr
             time.sleep(0.01)
-        shown = describe_status(out)
+        shown = str(find_status(out))
         assert shown.startswith(f"running, process {run.pid}: ")
         assert " of memory, " in shown
     finally:
         run.send_signal(signal.SIGKILL)
         run.communicate()
-    assert describe_status(out).startswith("stopped: ")
-    assert describe_status(out).endswith("; run the same command to resume")
+    assert str(find_status(out)).startswith("stopped: ")
+    assert str(find_status(out)).endswith("; run the same command to resume")
 
 
 def test_status_file_has_stage_and_progress(
@@ -75,10 +75,10 @@ def test_status_file_has_stage_and_progress(
         os.getpid(),
     )
     assert written["memory"] > 10_000_000
-    assert "reading 1.5 MB of 3.0 MB, " in describe_status(out)
+    assert "reading 1.5 MB of 3.0 MB, " in str(find_status(out))
     (out / ".unfinished" / run_progress.STATUS_FILE).write_text("{")
     with pytest.raises(Exception, match="holds no run"):
-        describe_status(out)
+        str(find_status(out))
 
 
 def test_status_of_a_stage_without_a_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_status_of_a_stage_without_a_total(tmp_path: Path, monkeypatch: pytest.M
     progress = RecordedProgress(SILENT, out / ".unfinished")
     progress.stage("deciding", None, "rounds")
     progress.advance(2)
-    shown = describe_status(out)
+    shown = str(find_status(out))
     assert shown.startswith("stopped: deciding 2 rounds, ")
     assert "rounds of" not in shown and "left" not in shown
 

@@ -45,6 +45,7 @@ app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 index = typer.Typer(
     help="Make, query and maintain an index: check new documents against stored ones.",
@@ -119,7 +120,11 @@ def options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Show the version and exit.", callback=show_version, is_eager=True
+            "--version",
+            "-V",
+            help="Show the version and exit.",
+            callback=show_version,
+            is_eager=True,
         ),
     ] = False,
     debug: Annotated[
@@ -142,6 +147,8 @@ def options(
 def main() -> None:
     """Run the command line; print an error as one line with the cure, unless --debug is given."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     # Jobs are ended like this by schedulers and containers: clean up as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -129,6 +129,14 @@ def dedup(
         RARE,
     ] = False,
     force: Force = False,
+    dry_run: Annotated[
+        bool,
+        flag(
+            "Show what would be read, needed and written, and end; a wrong column is an error.",
+            "--dry-run",
+            panel=OUTPUT,
+        ),
+    ] = False,
     engine: Annotated[
         str, option("ENGINE", "local, this machine; or spark, a cluster.", panel=OUTPUT), RARE
     ] = "local",
@@ -156,12 +164,15 @@ def dedup(
     rows, or standard output. The same command resumes a run that was stopped, unless it reads or
     writes a pipe.
     """
+    from neardup.errors import UsageError
     from neardup.options import Options
 
     key = read_key(key_file, quiet)
     stale = stale_bands(context)
     options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
     check_engine(engine, master, workers)
+    if dry_run and engine != "local":
+        raise UsageError("--dry-run is for --engine local: neardup plan estimates runs on Spark")
     if engine == "spark":
         check_spark(options, merge_rows is not None, save_sketches)
     by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
@@ -230,6 +241,11 @@ def dedup(
             if engine == "spark":
                 refuse_pipes(job)
             job = places.name_files(job)
+            if dry_run:
+                from neardup.pipeline.dry_run import describe_job
+
+                print(describe_job(job))
+                return
             finished = run_job(job, progress, *spark_backend(engine, master, memory))
             places.deliver(progress)
             page, piped, listed = places.report_page(job), job.is_piped, job.rejected_list

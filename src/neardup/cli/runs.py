@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from neardup.cli.arguments import Out, argument, flag, with_options
-from neardup.cli.console import progress_for
+from neardup.cli.arguments import Out, PlainJson, argument, flag, with_options
+from neardup.cli.console import print_json, progress_for
 
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
@@ -116,11 +116,16 @@ def report(
 
 def status(
     out: Annotated[Path, argument("OUT", "The folder that a run writes.")],
+    as_json: PlainJson = False,
 ) -> None:
     """Show how far a run is: stage, rate, time left, memory; or that it stopped or finished."""
-    from neardup.pipeline.run_progress import describe_status
+    from neardup.pipeline.run_progress import find_status
 
-    print(describe_status(out))
+    found = find_status(out)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print(found)
 
 
 def merge(

@@ -10,6 +10,7 @@ import typer
 
 from neardup.cli.arguments import (
     KEY_HELP,
+    PlainJson,
     argument,
     chosen_options,
     flag,
@@ -19,6 +20,7 @@ from neardup.cli.arguments import (
     use_config,
     with_options,
 )
+from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
 from neardup.cli.settings import SUPPLIED_KEY
 from neardup.option_table import given_options
@@ -282,11 +284,15 @@ def add_key(
 
 
 @keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
-def list_keys(data: Data) -> None:
+def list_keys(data: Data, as_json: PlainJson = False) -> None:
     """List the keys: name, scopes, time of creation."""
     from neardup.service.api_keys import ApiKeys
 
     api_keys = ApiKeys(data).all()
+    if as_json:
+        rows = ({"name": k.name, "scopes": k.scopes, "created": k.created} for k in api_keys)
+        print_json(list(rows))
+        return
     if not api_keys:
         print("no keys: neardup keys add NAME makes one")
     for key in api_keys:

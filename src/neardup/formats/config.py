@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from neardup.errors import FormatError, ParameterError, UsageError
-from neardup.formats.tables import write_text
 from neardup.option_table import MatchingOptions, options_at
 
 VERSION: Final = 1
@@ -34,6 +33,8 @@ INTRODUCTION: Final = "An operating point of neardup: neardup dedup INPUT -o OUT
 
 def write_config(path: Path, options: Mapping[str, Any], why: Sequence[str] = ()) -> None:
     """Write an operating point, with the reasons as comments; options that are None are omitted."""
+    from neardup.formats.tables import write_text  # imports PyArrow: help reads config files, too
+
     for name in options:
         _check_name(name, path)
     lines = (line for text in (INTRODUCTION, *why) for line in text.splitlines())

@@ -78,13 +78,11 @@ def output_folder(out: Path, force: bool, can_resume: bool = True) -> Iterator[P
     work = place / WORK_FOLDER
     with _translate_write_errors(out):
         if not _is_half_moved(work):
-            _check_free(out, force)
+            check_free(out, force)
     with create_folder(place, out), hold_lock(place, out):
         with _translate_write_errors(out):
             _undo_move(work, place)
-            _check_free(
-                out, force
-            )  # again, now with the lock: another run may have ended meanwhile
+            check_free(out, force)  # again, now with the lock: another run may have ended meanwhile
         with _work(work, out, can_resume):
             yield work
             with _translate_write_errors(out):
@@ -132,7 +130,7 @@ def _translate_write_errors(out: Path) -> Iterator[None]:
         raise write_error(out, error) from None
 
 
-def _check_free(out: Path, force: bool) -> None:
+def check_free(out: Path, force: bool) -> None:
     """Refuse an OUT that is a file, or that contains a finished run or files of other origin."""
     if not out.exists():
         return

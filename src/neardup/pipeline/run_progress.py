@@ -15,13 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from neardup import runtime
 from neardup.errors import UsageError
-from neardup.formatting import format_amount, format_bytes
+from neardup.formatting import format_amount, format_bytes, format_count
 from neardup.pipeline.budget import resident_memory
 from neardup.pipeline.output import RUN_FILE, WORK_FOLDER, is_locked, is_run, work_folder
 from neardup.runtime import Progress
@@ -112,22 +113,43 @@ class RecordedProgress:
             pass  # a full disk is reported by the stage that writes data
 
 
-def describe_status(out: Path) -> str:
-    """Return a line about the run in OUT: whether it is running, stopped or finished."""
+@dataclass(frozen=True)
+class FoundRun:
+    """The run in OUT: `state` is running, stopped or finished."""
+
+    state: str
+    status: RunStatus | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.status is None:
+            counts = self.counts
+            return (
+                f"finished: {format_count(counts['documents'], 'document')}, "
+                f"{counts['kept']:,} kept, {counts['removed']:,} removed, "
+                f"{counts['rejected']:,} rejected"
+            )
+        if self.state == "running":
+            return f"running, process {self.status.pid}: {self.status.line()}"
+        return f"stopped: {self.status.line()}; run the same command to resume"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the state with the status of a run under way, or the counts of a finished one."""
+        if self.status is None:
+            return {"state": self.state, "counts": self.counts}
+        return {"state": self.state, **asdict(self.status)}
+
+
+def find_status(out: Path) -> FoundRun:
+    """Return whether the run in OUT is running, stopped or finished, and how far it is."""
     work, locked = out / WORK_FOLDER, out
     if not out.is_dir():
         work = locked = work_folder(out)
     status = _read_status(work / STATUS_FILE)
     if status is not None:
-        if is_locked(locked):
-            return f"running, process {status.pid}: {status.line()}"
-        return f"stopped: {status.line()}; run the same command to resume"
+        return FoundRun("running" if is_locked(locked) else "stopped", status)
     if is_run(out):
-        counts = json.loads((out / RUN_FILE).read_bytes())["counts"]
-        return (
-            f"finished: {counts['documents']:,} documents, {counts['kept']:,} kept, "
-            f"{counts['removed']:,} removed, {counts['rejected']:,} rejected"
-        )
+        return FoundRun("finished", counts=json.loads((out / RUN_FILE).read_bytes())["counts"])
     raise UsageError(f"{out} holds no run: give the output folder (-o) of a run")
 
 

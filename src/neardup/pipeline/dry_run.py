@@ -1,0 +1,70 @@
+"""What a run would read, need and write, without running it."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import parse_chunk
+from neardup.corpus.shards import cut_shards, read_stamp
+from neardup.errors import UsageError
+from neardup.formatting import format_bytes, format_count
+from neardup.pipeline.job import Job
+from neardup.pipeline.output import check_free, check_output
+from neardup.pipeline.stages.sketch import default_maker, estimate_disk
+from neardup.result import format_method
+
+LISTED_FILES = 10
+
+
+def describe_job(job: Job) -> str:
+    """Return what a run would do: its inputs, its options, what it needs and writes.
+
+    The first documents are read, so that a column or a format that is wrong is an error here too;
+    nothing is written.
+    """
+    if not job.can_resume:
+        raise UsageError(
+            "--dry-run reads the first documents, and a pipe can be read only once: give files"
+        )
+    if job.file is None:
+        check_output(job.out, job.inputs, job.folders, job.against)
+        check_free(job.out, job.force)
+        place, kept = job.out, f"{job.out}/kept" if job.kept else "no kept rows"
+    else:
+        job.file.check(job.inputs, job.folders, job.force)
+        place, kept = job.out.parent, str(job.out)
+    shards = cut_shards(job.inputs, job.reading)
+    for shard in shards[:1]:
+        for chunk in shard.chunks():
+            parse_chunk(chunk, shard.reading.columns)
+            break
+    need = estimate_disk(job, shards, default_maker(job))
+    while not place.exists():
+        place = place.absolute().parent
+    free = shutil.disk_usage(place).free
+    curve = job.options.meeting.probability(job.options.threshold)
+    lines = [
+        f"inputs     {format_count(len(job.inputs), 'file')} ({_formats(job.inputs)}), "
+        f"{format_bytes(sum(read_stamp(file)[0] for file in job.inputs))}, "
+        f"about {format_count(need.documents, 'document')}",
+        *(f"           {file.name}" for file in job.inputs[:LISTED_FILES]),
+        *(["           ..."] if len(job.inputs) > LISTED_FILES else []),
+        f"options    {format_method(job.options, curve)}",
+        f"columns    text: {job.columns.text}; id: {job.columns.id or 'id, else file:row'}",
+        f"disk       about {format_bytes(need.total)} while it runs, {format_bytes(free)} are free",
+        f"writes     {kept}",
+        "nothing was written: leave out --dry-run to run it",
+    ]
+    return "\n".join(lines)
+
+
+def _formats(files: list[InputFile]) -> str:
+    """Return how many files there are of each format, the most frequent first."""
+    counts = Counter(
+        file.format + (f", {file.compression}" if file.compression else "") for file in files
+    )
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "; ".join(f"{count:,} {name}" for name, count in counts.most_common())
