@@ -49,18 +49,23 @@ class ColumnError(UsageError, KeyError):
         columns: The columns that the data has.
         where: What the data is called in the message.
         option: The option that chooses the column.
+        near: The column that may be meant.
     """
 
-    def __init__(self, wanted: str, columns: list[str], where: str, option: str) -> None:
-        self.wanted, self.columns, self.where = wanted, columns, where
+    def __init__(
+        self, wanted: str, columns: list[str], where: str, option: str, near: str | None = None
+    ) -> None:
+        self.wanted, self.columns, self.where, self.near = wanted, columns, where, near
         names = ", ".join(columns) if columns else "none"
-        message = f"{where} has no column {wanted!r}; it has: {names}. Choose one with {option}"
-        super().__init__(message)
+        hint = f" Did you mean {near!r}?" if near else ""
+        super().__init__(
+            f"{where} has no column {wanted!r}; it has: {names}.{hint} Choose one with {option}"
+        )
         self.option = option
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are rebuilt from their message by default; workers send this one.
-        return type(self), (self.wanted, self.columns, self.where, self.option)
+        return type(self), (self.wanted, self.columns, self.where, self.option, self.near)
 
     def __str__(self) -> str:
         # KeyError shows its argument in quotes; a sentence should not be quoted.

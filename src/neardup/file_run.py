@@ -44,7 +44,7 @@ def dedup_files(
     inputs: PathLike | Sequence[PathLike],
     out: PathLike | None = None,
     *,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     id: str | None = None,
     format: str = "auto",
     include: str | Sequence[str] = (),
@@ -80,7 +80,8 @@ def dedup_files(
         inputs: Files, folders or globs: JSONL, JSON, Parquet, CSV/TSV, Arrow/Feather, or a
             folder of text files, one document a file; also URLs, as s3://bucket/pages.
         out: The folder to write. By default a temporary one, which is deleted with the result.
-        text: The column with the texts of the documents.
+        text: The column with the texts of the documents; a field inside of one (`"doc.text"`), or
+            several (`["title", "body"]`), joined by a blank line: docs/columns.md.
         id: The column with their ids; by default `id` if it exists, else file:row.
         format: The format of all inputs, `jsonl`, `parquet`, `csv`, `tsv`, `arrow` or `text`;
             `auto` goes by the file names, and by the contents where these don't tell.

@@ -8,7 +8,7 @@ candidates among them, verifies them and makes the keep list. `similarity` compa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Unpack
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from neardup import cluster, kernels
 from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
-from neardup.corpus.documents import Columns, Documents, concat_keep
+from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
 from neardup.first_look import FirstDocuments
@@ -308,7 +308,7 @@ def find_frequencies(
 def dedup(
     data: DocumentData,
     *,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     id: str | None = None,
     within: str | None = None,
     key: bytes | Key | None = None,
@@ -319,7 +319,8 @@ def dedup(
     Args:
         data: A list of strings, of dicts or of lists of token ids; or a table: pandas, Polars,
             PyArrow, Hugging Face, anything with the Arrow stream interface.
-        text: The column of the table that contains the documents.
+        text: The column of the table that contains the documents; a field inside of one
+            (`"doc.text"`), or several (`["title", "body"]`), joined by a blank line.
         id: The column that names them; by default `id` if there is one, else their positions.
         within: Compare only documents with the same value in this column; by default all.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
@@ -338,7 +339,7 @@ def dedup(
     secret = to_key(key)
     chosen = Options.of(key=secret, **options)
     columns = Columns(
-        text=text,
+        text=join_names(text),
         id=id,
         keep=chosen.keep_policy.column,
         dates=chosen.keep_policy.dates,

@@ -5,6 +5,7 @@ The driver needs the extra [spark], and every executor needs neardup; docs/spark
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -44,7 +45,7 @@ def dedup(
     df: DataFrame,
     *,
     id: str,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     within: str | None = None,
     against: DataFrame | None = None,
     key: bytes | Key | None = None,
@@ -66,7 +67,7 @@ def dedup(
     Args:
         df: The documents: a batch DataFrame of a classic session, not of Spark Connect.
         id: The column with the ids: numbers, strings, bytes or dates, unique and never null.
-        text: The column with the documents.
+        text: The column with the documents, a field inside of one, or several.
         within: Compare only documents with the same value in this column.
         against: An earlier DataFrame with the same columns. Its documents rank before all others
             and are never removed; its ids must differ from those of `df`.
@@ -106,7 +107,7 @@ def dedup(
     spark = _session_of(df)
 
     from neardup.corpus.columns import Source
-    from neardup.corpus.documents import Columns
+    from neardup.corpus.documents import Columns, join_names
     from neardup.pipeline.backends.spark.arrow import StageTables
     from neardup.pipeline.backends.spark.dataframes import DataFrameRun
     from neardup.pipeline.backends.spark.inputs import DataFrameInput
@@ -117,7 +118,7 @@ def dedup(
     from neardup.runtime import SILENT
 
     columns = Columns(
-        text=text,
+        text=join_names(text),
         id=id,
         keep=chosen.keep_policy.column,
         dates=chosen.keep_policy.dates,

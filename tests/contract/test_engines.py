@@ -48,6 +48,8 @@ QUESTIONS: dict[str, Row] = {
     "newest": {"keep": "newest:seen"},
     "oldest": {"keep": "oldest:seen", "limit": 2},
     "last": {"keep": "last", "threshold": 0.75},
+    "several columns": {"text": "head,inner.tail"},
+    "several columns, longest": {"text": "inner.tail,head", "keep": "longest"},
     "within": {"within": "lang"},
     "within, max": {"within": "lang", "keep": "max:score", "limit": 1},
     "numbers": {"distinguish": "numbers"},
@@ -89,6 +91,8 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("in memory", "against"): "the library takes one table: put the earlier documents first",
     ("index", "against"): "an index is what came earlier",
     ("service", "against"): "an index is what came earlier",
+    ("index", "text"): "an index is given texts: commands that read files into it join columns",
+    ("service", "text"): "a service is given texts",
     ("index", "keep"): ONE_AT_A_TIME,
     ("service", "keep"): ONE_AT_A_TIME,
     ("index", "within"): ONE_SET,
@@ -123,7 +127,18 @@ def corpus(seed: int, count: int) -> list[Row]:
     for text in extra:
         at = chance.randrange(len(rows))
         rows.insert(at, chance.choice(rows) | {"text": text})
-    return [row | {"id": f"d{number:04}"} for number, row in enumerate(rows)]
+    return [
+        row | {"id": f"d{number:04}"} | in_parts(row["text"], number)
+        for number, row in enumerate(rows)
+    ]
+
+
+def in_parts(text: str, number: int) -> Row:
+    """The text in two columns; in some rows the first is empty or missing."""
+    words = text.split(" ")
+    at = 0 if number % 5 < 2 else len(words) // 2
+    head = " ".join(words[:at]) or (None if number % 5 else "")
+    return {"head": head, "inner": {"tail": " ".join(words[at:])}}
 
 
 def numbered(rows: list[Row]) -> list[Row]:
@@ -327,6 +342,7 @@ def test_pairs_of_the_library_are_all_similar_candidates(
 
 
 REFUSED: dict[str, Row] = {
+    "text": {"text": "title,body"},
     "against": {"against": "earlier.jsonl"},
     "keep": {"keep": "longest"},
     "within": {"within": "lang"},

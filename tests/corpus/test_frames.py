@@ -196,7 +196,7 @@ def test_empty_data_has_no_documents(empty: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("a text", "pass a list of texts.*command line"),
+        ("a text", "pass a list of texts.*dedup_files"),
         (b"bytes", "pass a list of texts"),
         ({"a", "b"}, "no order"),
         ({"text": ["a"]}, "a dict is not"),

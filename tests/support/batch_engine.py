@@ -67,6 +67,7 @@ def job(
     workers: int = 1,
     shard: int = 2_000,
     chunk: int = 700,
+    text: str = "text",
     within: str | None = None,
     budget: Budget | None = None,
     others: Row | None = None,
@@ -75,6 +76,7 @@ def job(
     """A job in small pieces; `options` are those of `Options.of`."""
     asked = Options.of(**SMALL | options)
     columns = Columns(
+        text,
         keep=asked.keep_policy.column,
         dates=asked.keep_policy.dates,
         within=within,

@@ -145,6 +145,20 @@ def in_rank_order(documents: Sequence[Row], keep: str) -> list[Row]:
     return [documents[at] for at in places]
 
 
+def _joined(documents: Sequence[Row], names: str) -> list[Row]:
+    """The documents with the text of several columns: those that are not empty, in this order."""
+
+    def value(row: Any, name: str) -> str:
+        for key in name.split("."):
+            row = row[key]
+        return row or ""
+
+    return [
+        row | {"text": "\n\n".join(filter(None, (value(row, n) for n in names.split(","))))}
+        for row in documents
+    ]
+
+
 class Definition:
     """A corpus and a question: the one right answer, and what any answer must fulfil.
 
@@ -157,6 +171,8 @@ class Definition:
     def __init__(
         self, documents: Sequence[Row], earlier: Sequence[Row] = (), **question: Any
     ) -> None:
+        if names := question.pop("text", None):
+            documents, earlier = (_joined(part, names) for part in (documents, earlier))
         self.documents, self.earlier = documents, earlier
         self.old = {row["id"] for row in earlier}
         self.asked = DEFAULTS | question

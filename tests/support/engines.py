@@ -22,10 +22,14 @@ Ask = Callable[..., Decisions]
 SCHEMA = pa.schema(
     [
         *[("id", pa.string()), ("text", pa.string()), ("score", pa.float64())],
-        *[("lang", pa.string()), ("seen", pa.string())],
+        *[("lang", pa.string()), ("seen", pa.string()), ("head", pa.string())],
+        ("inner", pa.struct([("tail", pa.string())])),
     ]
 )
-COLUMNS = "id string, text string, score double, lang string, seen string"
+COLUMNS = (
+    "id string, text string, score double, lang string, seen string, head string, "
+    "inner struct<tail: string>"
+)
 ONE_TASK, IN_ROUNDS = 10**9, 4_000
 """Bytes that a task may hold: all of a small corpus, or so little that Spark decides by rounds."""
 

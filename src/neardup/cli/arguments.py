@@ -197,7 +197,15 @@ Config = Annotated[
     Path | None,
     option("FILE", CONFIG_HELP, default="none", panel=MATCH, callback=use_config, is_eager=True),
 ]
-Text = Annotated[str, option("COLUMN", "The column with the texts of the documents.", panel=INPUT)]
+Text = Annotated[
+    str,
+    option(
+        "COLUMN",
+        "The column with the texts of the documents; doc.text for a field inside of one, "
+        "title,body for several.",
+        panel=INPUT,
+    ),
+]
 Id = Annotated[
     str | None,
     option(
@@ -282,7 +290,8 @@ Within = Annotated[
     str | None,
     option(
         "COLUMN",
-        "Compare only documents with the same value in this column.",
+        "Compare only documents with the same value in this column; folder:1 for the first folder "
+        "below INPUT.",
         default="compare all",
         panel=MATCH,
     ),

@@ -187,7 +187,7 @@ def _read(file: Path | None) -> str:
 
 def _answer_lines(index: Index, column: str, id: str) -> None:
     """Answer the JSON lines of standard input as they arrive, each with a JSON line."""
-    from neardup.corpus.columns import to_strings
+    from neardup.corpus.columns import Source, to_strings
     from neardup.corpus.documents import Columns
     from neardup.corpus.jsonl import parse_lines
     from neardup.corpus.streams import cut_at_newlines
@@ -197,7 +197,7 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
         raise UsageError("no text to look up: give TEXT, --file, or JSON lines through a pipe")
     columns = Columns(text=column, id=id, tokens=index.spec.unit == "token")
     for block in cut_at_newlines(_read_pieces()):
-        documents = parse_lines(block, False, columns, "standard input")
+        documents = parse_lines(block, False, columns, Source("standard input"))
         texts, ids = documents.texts.to_pylist(), to_strings(documents.ids).to_pylist()
         answers = index.query_batch(texts)
         for row, (name, answer) in enumerate(zip(ids, answers, strict=True)):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from neardup.corpus.fields import top_level
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.streams import Meter, name_read_errors
 from neardup.errors import InputError
@@ -27,13 +28,14 @@ _BINARY = {
 }
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
-Choose = Callable[[list[str]], list[str]]
+Choose = Callable[[pa.Schema], list[str]]
+"""Returns the columns to read, or the fields inside of them: `doc.text`."""
 
 
 def read_batches(
     file: InputFile,
     size: int,
-    choose: Choose = lambda names: names,
+    choose: Choose = lambda schema: schema.names,
     meter: Meter | None = None,
     groups: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -42,7 +44,7 @@ def read_batches(
     Args:
         file: The file.
         size: The approximate number of bytes of a batch.
-        choose: Returns the columns to read, from the names of all; called once.
+        choose: Returns what to read, from the schema; called once.
         meter: Where the stored bytes that were read are counted.
         groups: The row groups of a Parquet file to read, from and to; by default all.
     """
@@ -88,7 +90,7 @@ def _parquet(
 ) -> Iterator[pa.RecordBatch]:
     stored = file.path.stat().st_size
     with open_parquet(file) as parquet:
-        names = choose(parquet.schema_arrow.names)
+        names = choose(parquet.schema_arrow)
         layout = parquet.metadata
         wanted = range(*(part or (0, layout.num_row_groups)))
         groups = [layout.row_group(number) for number in wanted]
@@ -135,7 +137,7 @@ def _arrow_stream(file: InputFile, source: pa.NativeFile, choose: Choose) -> Pla
 
 
 def _only(schema: pa.Schema, choose: Choose) -> pa.ipc.IpcReadOptions:
-    wanted = set(choose(schema.names))
+    wanted = set(top_level(choose(schema), schema.names))
     places = [place for place, name in enumerate(schema.names) if name in wanted]
     return pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
 
@@ -143,12 +145,21 @@ def _only(schema: pa.Schema, choose: Choose) -> pa.ipc.IpcReadOptions:
 def _check_layout(batch: pa.RecordBatch) -> None:
     """Raise `ArrowInvalid` if an offset or index is outside of its buffer, which would crash."""
     for column in batch.columns:
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            if "UTF8" not in str(error):
-                raise
-            # Invalid UTF-8 rejects single rows, later. It ended the check, so repeat it as bytes.
+        _check_column(column)
+
+
+def _check_column(column: pa.Array) -> None:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):
+            raise
+        # Invalid UTF-8 rejects single rows, later. It ended the check, so repeat it as bytes.
+        if pa.types.is_struct(column.type):
+            column.validate()
+            for place in range(column.type.num_fields):
+                _check_column(column.field(place))
+        else:
             _as_bytes(column).validate(full=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from neardup.corpus.dates import convert_dates, convert_values
 from neardup.corpus.documents import (
     LONGEST,
     TEXT,
+    TEXT_IS_NULL,
     TOKENS,
     TOO_LONG,
     Columns,
@@ -30,7 +32,18 @@ from neardup.corpus.documents import (
     render_column,
 )
 from neardup.corpus.encodings import INVALID
-from neardup.errors import ColumnError, UsageError
+from neardup.corpus.fields import (
+    LIST,
+    MISSING,
+    folder_value,
+    join_columns,
+    list_table_fields,
+    parts_of,
+    take_field,
+    to_number,
+)
+from neardup.corpus.inputs import InputFile
+from neardup.errors import ColumnError, InputError, UsageError
 
 _TIMESTAMP = pa.timestamp("us")
 
@@ -42,43 +55,180 @@ class Source:
     Attributes:
         name: The name of the table.
         option: How its user writes an option: "--{}" on the command line, "{}=" in Python.
+        file: The file that it comes from, whose folders are columns too.
     """
 
     name: str
     option: str = "--{}"
+    file: InputFile | None = None
+
+    @classmethod
+    def of(cls, file: InputFile) -> Source:
+        """Return the source of a file's documents."""
+        return cls(file.name, file=file)
+
+    def value(self, name: str) -> Any:
+        """Return what the file's folders state under a name; MISSING if they don't."""
+        return MISSING if self.file is None else folder_value(self.file, name)
 
 
 def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> Columns:
-    """Return the columns with `id` decided; raise `ColumnError` if a column is missing."""
+    """Return the columns with `id` decided; raise an error if one is missing.
+
+    Args:
+        columns: The columns that are asked for.
+        names: The fields that exist: columns, and fields inside of them; only columns if texts
+            are rewritten.
+        source: Where.
+    """
     if columns.id is None and "id" in names:
         columns = replace(columns, id="id")
-    for option, name in columns.asked().items():
-        if name not in names:
-            existing = [other[:60] for other in names[:50]]
-            flag = source.option.format(option.partition(":")[0])
-            raise ColumnError(name, existing, source.name, flag)
-        if names.count(name) > 1:
-            raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
+    several = "," in columns.text and columns.text not in names
+    if columns.tokens and several:
+        raise UsageError("token ids of several columns can't be joined: choose one of them")
+    if columns.rewritten and (several or ("." in columns.text and columns.text not in names)):
+        raise UsageError(
+            f"{source.name} has no column {columns.text!r}, and texts inside of others or in "
+            f"several columns can't be shortened: choose one with {source.option.format('text')}, "
+            "or use --unit document"
+        )
+    for option in columns.asked():
+        for name in parts_of(columns, option, names):
+            if names.count(name) > 1:
+                raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
+            if name not in names and (option == "text" or source.value(name) is MISSING):
+                raise _missing(name, option, names, source)
     return columns
+
+
+def _missing(name: str, option: str, names: Sequence[str], source: Source) -> UsageError:
+    """Return the error for a column that does not exist, or that is inside of a list."""
+    flag = source.option.format(option.partition(":")[0])
+    for other in names:
+        if LIST in other and other.replace(LIST, "") == name:
+            return UsageError(
+                f"{source.name}: {name!r} is inside of a list ({other}), and a document has one "
+                f"value: make a row of each item, or choose another column with {flag}"
+            )
+    possible = [other for other in names if LIST not in other]
+    near = [other for other in possible if other.lower().rpartition(".")[2] == name.lower()]
+    near = near or get_close_matches(name, possible, 1)
+    existing = [other[:60] for other in names[:50]]
+    return ColumnError(name, existing, source.name, flag, near[0][:60] if near else None)
 
 
 def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Documents:
     """Return the table's rows as documents; `columns` are resolved. Ids keep their type."""
-    text = _column(table, columns.text)
-    read = _token_column if columns.tokens else _text_column
-    texts, rejected = read(text, source, columns.text)
-    ids = make_strings([None] * len(texts)) if columns.id is None else _column(table, columns.id)
+    texts, rejected = _convert_texts(table, columns, source)
+
+    fields = list_table_fields(table.schema, columns)
+
+    def values(name: str, ranks: bool = False) -> pa.Array:
+        return _values(table, name, source, fields, ranks)
+
+    ids = make_strings([None] * len(texts)) if columns.id is None else values(columns.id)
     keep = None
     if columns.keep is not None:
         convert = to_dates if columns.dates else to_rankable
-        keep = convert(_column(table, columns.keep), source, columns.keep)
-    within = None if columns.within is None else to_strings(_column(table, columns.within))
-    distinct = tuple(to_strings(_column(table, name)) for name in columns.distinguish)
+        keep = convert(values(columns.keep, not columns.dates), source, columns.keep)
+    within = None if columns.within is None else to_strings(values(columns.within))
+    distinct = tuple(to_strings(values(name)) for name in columns.distinguish)
     return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct)
 
 
+def _convert_texts(
+    table: pa.RecordBatch | pa.Table, columns: Columns, source: Source
+) -> tuple[pa.Array, dict[int, str]]:
+    """Return the texts, or token ids, and the reason of each rejected row."""
+    read = _token_column if columns.tokens else _text_column
+    names = parts_of(columns, "text", table.schema.names)
+    parts = [read(_column(table, name), source, name) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    invalid = {
+        row: why for _, reasons in parts for row, why in reasons.items() if why != TEXT_IS_NULL
+    }
+    texts = join_columns([part for part, _ in parts])
+    rejected = dict.fromkeys(_true_rows(texts.is_null()), TEXT_IS_NULL) | invalid
+    return _reject_long(blank_rows(texts, set(invalid)), pc.binary_length, LONGEST, rejected)
+
+
+def _values(
+    table: pa.RecordBatch | pa.Table, name: str, source: Source, fields: Sequence[str], ranks: bool
+) -> pa.Array:
+    """Return a column, with the value that the file's folders state where it has none.
+
+    Args:
+        table: The table.
+        name: The column.
+        source: Where the table comes from.
+        fields: The fields of the table.
+        ranks: Whether it ranks documents, so that a folder's value that is a number counts as one.
+    """
+    stated = source.value(name)
+    if stated is MISSING:
+        return _column(table, name)
+    if name not in fields:
+        if ranks:
+            return keep_column([to_number(stated)] * table.num_rows)
+        return make_strings([stated] * table.num_rows)
+    column = decode_strings(_column(table, name))
+    known = column.drop_null()
+    try:
+        expected = pa.scalar(stated, TEXT).cast(column.type)
+        agrees = pc.all(pc.equal(known, expected), min_count=0).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        expected, agrees = pa.scalar(None, column.type), not len(known)
+    if stated is None:
+        agrees = not len(known)
+    if not agrees:
+        raise disagreement(source, name, stated)
+    return pc.fill_null(column, expected) if expected.is_valid else column
+
+
+def add_folder_values(
+    documents: Documents, files: Sequence[InputFile], columns: Columns
+) -> Documents:
+    """Return documents of files without columns, with the values that the files' folders state.
+
+    Args:
+        documents: The documents.
+        files: The file of each, or one file.
+        columns: The columns that are asked for; folders state all of them but the text.
+    """
+    rows = files if len(files) == len(documents) else [files[0]] * len(documents)
+
+    def values(name: str) -> list[str | None]:
+        return [folder_value(file, name) for file in rows]
+
+    def strings(name: str) -> pa.Array:
+        return make_strings(values(name))
+
+    keep = None
+    if columns.keep is not None:
+        stated = values(columns.keep)
+        keep = keep_values(stated if columns.dates else list(map(to_number, stated)), columns)
+    return replace(
+        documents,
+        ids=documents.ids if columns.id is None else strings(columns.id),
+        keep=keep,
+        within=None if columns.within is None else strings(columns.within),
+        distinct=tuple(map(strings, columns.distinguish)),
+    )
+
+
+def disagreement(source: Source, name: str, stated: str | None) -> InputError:
+    """Return the error for a file whose column differs from what its folder states."""
+    folder = f"{name}={'__HIVE_DEFAULT_PARTITION__' if stated is None else stated}"
+    return InputError(
+        f"{source.name}: a row has another value in its column {name!r} than the folder {folder}: "
+        "move the file, rename the folder, or rename the column",
+        source.name,
+    )
+
+
 def _column(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
+    column = take_field(table, name)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if isinstance(column, pa.ChunkedArray):  # over 2 GiB, too long for one array of its type
@@ -102,7 +252,7 @@ def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array,
     if texts.type != TEXT:
         raise _wrong_type(source, "text", name, column.type, "text")
     texts, invalid = blank_invalid_utf8(texts)
-    rejected = dict.fromkeys(_true_rows(texts.is_null()), "text is null")
+    rejected = dict.fromkeys(_true_rows(texts.is_null()), TEXT_IS_NULL)
     rejected |= dict.fromkeys(invalid, INVALID)
     return _reject_long(texts, pc.binary_length, LONGEST, rejected)
 
@@ -121,7 +271,7 @@ def _token_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array
         raise UsageError(
             f"{source.name}: column {name!r} has token ids beyond 63 bits: use smaller ones"
         ) from None
-    rejected = dict.fromkeys(_true_rows(tokens.is_null()), "text is null")
+    rejected = dict.fromkeys(_true_rows(tokens.is_null()), TEXT_IS_NULL)
     parents = pc.list_parent_indices(tokens)
     is_null = pc.list_flatten(tokens).is_null()
     incomplete = set(pc.filter(parents, is_null).to_pylist())

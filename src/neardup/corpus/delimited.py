@@ -27,6 +27,7 @@ from neardup.corpus.documents import (
     mixed_keep_error,
 )
 from neardup.corpus.encodings import INVALID, UTF8, has_undecodable
+from neardup.corpus.fields import needed_fields, parts_of
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.streams import Meter, read_line_blocks
@@ -111,10 +112,10 @@ def parse_records(
     if not header:
         return
     try:
-        columns = resolve_columns(columns, header, Source(file.name))
+        columns = resolve_columns(columns, header, Source.of(file))
     except ColumnError as error:
         raise explain_header(file, header, error) if file.dialect.header else error from None
-    text = header.index(columns.text)
+    first, *others = map(header.index, parts_of(columns, "text", header))
     fields: list[list[str]] = []
     rejected: dict[int, str] = {}
     length = 0
@@ -127,7 +128,9 @@ def parse_records(
             rejected[len(fields)] = INVALID
             row = [""] * len(header)
         fields.append(row)
-        length += len(row[text])
+        length += len(row[first])
+        for place in others:
+            length += len(row[place])
         if length >= size or len(fields) == _MAX_ROWS:
             yield _table(fields, header, columns), rejected
             fields, rejected, length = [], {}, 0
@@ -136,13 +139,15 @@ def parse_records(
 
 
 def _table(rows: list[list[str]], header: list[str], columns: Columns) -> pa.RecordBatch:
+    texts = parts_of(columns, "text", header)
+
     def column(name: str) -> pa.Array:
         place = header.index(name)
         cells = [row[place].encode("latin-1") for row in rows]
         # A text may be empty; in other columns an empty cell is a missing value.
-        return make_strings(cells if name == columns.text else [cell or None for cell in cells])
+        return make_strings(cells if name in texts else [cell or None for cell in cells])
 
-    names = dict.fromkeys(columns.asked().values())
+    names = needed_fields(columns, header)
     return pa.RecordBatch.from_pydict({name: column(name) for name in names})
 
 

@@ -23,14 +23,15 @@ LONGEST = 1 << 30
 """A line or a text with more bytes than this is rejected: one document must fit into memory."""
 
 TOO_LONG = "longer than 1 GiB"
+TEXT_IS_NULL = "text is null"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns to read.
+    """The columns to read, as options name them: `fields` has the rules.
 
     Attributes:
-        text: The column of the texts.
+        text: The column of the texts, or several with commas.
         id: The column of the ids; None for "id" if there is such a column, else file:row.
         keep: The column that ranks documents, if any.
         within: The column whose value similar documents must share, if any.
@@ -40,6 +41,7 @@ class Columns:
         distinguish: The columns whose values two documents must share to be similar, besides
             `within`; what they keep apart is listed.
         numbers: Whether two documents must share all numbers of their texts to be similar.
+        rewritten: Whether texts are written again: they must be in one column of that name.
     """
 
     text: str = "text"
@@ -51,6 +53,7 @@ class Columns:
     id_option: str = "id"
     distinguish: tuple[str, ...] = ()
     numbers: bool = False
+    rewritten: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "distinguish", tuple(self.distinguish))  # JSON has only lists
@@ -63,7 +66,12 @@ class Columns:
     @property
     def stated(self) -> dict[str, Any]:
         """The fields by name, for files and their keys; those that are rarely used if they are."""
-        rare = {"distinguish": list(self.distinguish), "numbers": self.numbers}
+        rare = {
+            "distinguish": list(self.distinguish),
+            "numbers": self.numbers,
+            "dates": self.dates,
+            "rewritten": self.rewritten,
+        }
         return {
             name: value
             for name, value in (asdict(self) | rare).items()
@@ -88,6 +96,18 @@ class Columns:
             **{f"distinguish:{place}": name for place, name in enumerate(self.distinguish)},
         }
         return {option: name for option, name in named.items() if name is not None}
+
+
+def join_names(names: str | Sequence[str]) -> str:
+    """Return the columns of a text as one name, as on the command line: title,body."""
+    if isinstance(names, str):
+        return names
+    names = [str(name) for name in names]
+    if not names or (len(names) > 1 and any("," in name for name in names)):
+        raise ParameterError(
+            "text needs one or more names of columns, and of several none with a comma: rename it"
+        )
+    return ",".join(names)
 
 
 @dataclass
@@ -237,7 +257,7 @@ def _convert_all(values: list[Any], tokens: bool) -> pa.Array | None:
 def _reject_text(value: object) -> str | None:
     """Return why a value is no text, None if it is one."""
     if not isinstance(value, str):
-        return "text is null" if _is_null(value) else f"text is {_kind(value)}, not a string"
+        return TEXT_IS_NULL if is_null(value) else f"text is {_kind(value)}, not a string"
     if not _encodes(value):
         return "a lone surrogate escape"
     # A character has at most four bytes: only very long texts need to be encoded.
@@ -249,20 +269,21 @@ def _reject_text(value: object) -> str | None:
 def _reject_tokens(value: object) -> str | None:
     """Return why a value is no list of token ids, None if it is one."""
     if not isinstance(value, (list, tuple, np.ndarray)):
-        if _is_null(value):
-            return "text is null"
+        if is_null(value):
+            return TEXT_IS_NULL
         return f"text is {_kind(value)}, not a list of token ids"
     if len(value) > LONGEST // 8:
         return TOO_LONG
     for token in value:
         if not isinstance(token, Integral) or isinstance(token, bool):
-            return f"a token id is {'null' if _is_null(token) else _kind(token)}"
+            return f"a token id is {'null' if is_null(token) else _kind(token)}"
         if not -(1 << 63) <= int(token) < 1 << 63:
             return "a token id is beyond 64 bits"
     return None
 
 
-def _is_null(value: object) -> bool:
+def is_null(value: object) -> bool:
+    """Return whether a Python value stands for none: None, or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

@@ -21,8 +21,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus.columns import Source, convert_table, keep_values, resolve_columns
-from neardup.corpus.documents import Columns, Documents, render_column, text_column
+from neardup.corpus.columns import (
+    Source,
+    convert_table,
+    decode_strings,
+    keep_values,
+    resolve_columns,
+)
+from neardup.corpus.documents import TEXT, Columns, Documents, render_column, text_column
+from neardup.corpus.fields import (
+    MISSING,
+    join_columns,
+    join_values,
+    list_record_fields,
+    list_table_fields,
+    look_up,
+    look_up_text,
+    missing_reason,
+    needed_fields,
+    parts_of,
+    take_field,
+    top_level,
+)
 from neardup.corpus.rows import filter_batch, filter_column
 from neardup.errors import UsageError
 
@@ -64,8 +84,7 @@ def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
     _refuse(data)
     source = Source(f"this {type(data).__name__}", "{}=")
     if _is(data, "polars", "LazyFrame"):
-        data = data.select(_needed(resolve_columns(columns, data.collect_schema().names(), source)))
-        data = data.collect()
+        data = _select_lazily(data, columns, source).collect()
     if _is(data, "pandas", "DataFrame"):
         return _pandas(data, columns, source)
     if _is(data, "pandas", "Series", "Index"):
@@ -126,6 +145,20 @@ def _needed(columns: Columns) -> list[str]:
     return list(dict.fromkeys(columns.asked().values()))
 
 
+def _choose(columns: Columns, schema: pa.Schema, source: Source) -> tuple[Columns, list[str]]:
+    """Return the resolved columns, and the names of the columns of a table that they are in."""
+    fields = list_table_fields(schema, columns)
+    chosen = resolve_columns(columns, fields, source)
+    return chosen, top_level(needed_fields(chosen, fields), schema.names)
+
+
+def _select_lazily(data: Any, columns: Columns, source: Source) -> Any:
+    names = data.collect_schema().names()
+    if set(_needed(columns)) <= set(names):
+        return data.select(_needed(resolve_columns(columns, names, source)))
+    return data.select(_choose(columns, data.head(0).collect().to_arrow().schema, source)[1])
+
+
 def paced(total: int, cut: Cut) -> Iterator[Documents]:
     """Yield batches of about 16 MB, whose rows are estimated from the size of the batch before.
 
@@ -146,8 +179,8 @@ def paced(total: int, cut: Cut) -> Iterator[Documents]:
 
 def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator[Documents]:
     for table in tables:
-        chosen = resolve_columns(columns, table.schema.names, source)
-        needed = table.select(_needed(chosen))
+        chosen, names = _choose(columns, table.schema, source)
+        needed = table.select(names)
 
         def cut(start: int, end: int, needed: Any = needed, chosen: Columns = chosen) -> Documents:
             return convert_table(needed.slice(start, end - start), chosen, source)
@@ -156,24 +189,67 @@ def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator
 
 
 def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
-    chosen = resolve_columns(columns, data.column_names, source)
+    chosen, names = _choose(columns, data.features.arrow_schema, source)
     # Not data.data: after select or shuffle, the rows are a selection of that table.
-    rows = data.select_columns(_needed(chosen)).with_format("arrow")
+    rows = data.select_columns(names).with_format("arrow")
     return paced(len(data), lambda start, end: convert_table(rows[start:end], chosen, source))
 
 
 def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     names = [str(name) for name in data.columns]
-    chosen = resolve_columns(columns, names, source)
+
+    def read(start: int, end: int, name: str) -> Any:
+        values = data.iloc[start:end, names.index(name)]
+        return values.tolist() if values.dtype == object else pa.array(values, from_pandas=True)
+
+    fields = names
+    if not set(_needed(columns)) <= set(names):
+        fields = _list_inner_fields(names, lambda name: read(0, _FIRST_ROWS, name))
+    chosen = resolve_columns(columns, fields, source)
 
     def cut(start: int, end: int) -> Documents:
         def column(name: str) -> Any:
-            values = data.iloc[start:end, names.index(name)]
-            return values.tolist() if values.dtype == object else pa.array(values, from_pandas=True)
+            if name in names:
+                return read(start, end, name)
+            if name == chosen.text and name not in fields:
+                return _join([column(part) for part in parts_of(chosen, "text", fields)])
+            head, _, rest = name.partition(".")
+            return _inside(read(start, end, head), rest)
 
         return _from_columns(column, chosen, source)
 
     return paced(len(data), cut)
+
+
+def _list_inner_fields(names: list[str], read: Callable[[str], Any]) -> list[str]:
+    """Return the names of the columns of a table, and of the fields inside of them."""
+    found = dict.fromkeys(names)
+    for name in names:
+        values = read(name)
+        if isinstance(values, list):
+            records = [{name: value} for value in values]
+            found |= dict.fromkeys(list_record_fields(records, Columns(name + ".")))
+        else:
+            schema = pa.schema([(name, values.type)])
+            found |= dict.fromkeys(list_table_fields(schema, Columns(name + ".")))
+    return list(found)
+
+
+def _inside(values: Any, name: str) -> Any:
+    """Return a field inside of the values of a column: Python dicts, or Arrow structs."""
+    if isinstance(values, list):
+        found = [look_up(value, name) if isinstance(value, dict) else None for value in values]
+        return [None if value is MISSING else value for value in found]
+    return take_field(pa.RecordBatch.from_arrays([values], ["c"]), f"c.{name}")
+
+
+def _join(parts: list[Any]) -> Any:
+    """Return the texts of several columns: Arrow arrays, or lists of any Python objects."""
+    arrays = [decode_strings(part) for part in parts if not isinstance(part, list)]
+    if [array.type for array in arrays] == [TEXT] * len(parts):
+        return join_columns(arrays)
+    rows = (part if isinstance(part, list) else part.to_pylist() for part in parts)
+    return [join_values(values) for values in zip(*rows, strict=True)]
 
 
 def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator[Documents]:
@@ -189,10 +265,7 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
                 lambda _: list(islice(items, end - start)), chosen, source
             ),
         )
-    fields = list(
-        dict.fromkeys(str(key) for item in head if isinstance(item, dict) for key in item)
-    )
-    chosen = resolve_columns(columns, fields, source)
+    chosen = resolve_columns(columns, list_record_fields(head, columns), source)
     return paced(
         sys.maxsize,
         lambda start, end: _from_dicts(list(islice(items, end - start)), chosen, source),
@@ -217,12 +290,14 @@ def _is_file(item: Any) -> bool:
 
 def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents:
     rows = [item if isinstance(item, dict) else {} for item in items]
-    documents = _from_columns(lambda name: [row.get(name) for row in rows], columns, source)
-    missing = {
-        row: f"no field {columns.text!r}"
-        for row in range(len(rows))
-        if columns.text not in rows[row]
-    }
+    texts = [look_up_text(row, columns) for row in rows]
+
+    def column(name: str) -> list[Any]:
+        found = texts if name == columns.text else [look_up(row, name) for row in rows]
+        return [None if value is MISSING else value for value in found]
+
+    documents = _from_columns(column, columns, source)
+    missing = {row: missing_reason(columns) for row, value in enumerate(texts) if value is MISSING}
     foreign = {
         row: "not a dict, as others are" for row, item in enumerate(items) if item is not rows[row]
     }

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from neardup.corpus.columns import Source
 from neardup.corpus.format_table import BOM
 from neardup.corpus.json_records import JsonBlock, read_json_blocks
 from neardup.corpus.jsonl import find_line_bounds, parse_lines, select_lines
@@ -81,7 +82,7 @@ def _edit_block(block: JsonBlock, spans: Spans, first: bool, rows: Rows) -> Json
         return block
     stored, lines = block
     old, _ = select_lines(lines, first, changed)
-    texts = parse_lines(old, False, edit.columns, rows.file.name).texts
+    texts = parse_lines(old, False, edit.columns, Source(rows.file.name)).texts
     fresh = edit.rewrite(changed + rows.next, texts)
     where = spans[0][changed], spans[1][changed]
     field = edit.columns.text

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from neardup import kernels
-from neardup.corpus.columns import Source, keep_values, resolve_columns
+from neardup.corpus.columns import Source, disagreement, keep_values, resolve_columns
 from neardup.corpus.documents import (
     LONGEST,
     TOO_LONG,
@@ -28,6 +28,14 @@ from neardup.corpus.documents import (
     text_column,
 )
 from neardup.corpus.encodings import INVALID
+from neardup.corpus.fields import (
+    MISSING,
+    fill_values,
+    list_record_fields,
+    look_up,
+    look_up_text,
+    missing_reason,
+)
 from neardup.corpus.format_table import BOM
 
 Record = dict[str, Any]
@@ -73,37 +81,48 @@ def select_lines(data: bytes, first: bool, rows: npt.NDArray[np.int64]) -> tuple
     return b"".join([view[start:end] for start, end in bounds]), count
 
 
-def parse_lines(data: bytes, first: bool, columns: Columns, name: str) -> Documents:
+def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> Documents:
     """Return the documents of whole lines; `first` if the file begins with them."""
     if first:
         data = data.removeprefix(BOM)
-    if (documents := _parse_common(data, first, columns)) is not None:
+    if (documents := _parse_common(data, first, columns, source)) is not None:
         return documents
     lines = [line for line in data.split(b"\n") if line and not line.isspace()]
     records, rejected = load_records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
-        fields = list(dict.fromkeys(field for record in records for field in record))
-        resolve_columns(columns, fields, Source(name))
+        resolve_columns(columns, list_record_fields(records, columns), source)
     texts, reasons = _texts(records, columns)
-    keep = None if columns.keep is None else keep_values(_values(records, columns.keep), columns)
-    within = None if columns.within is None else _rendered(lines, records, columns.within)
-    distinct = tuple(_rendered(lines, records, name) for name in columns.distinguish)
-    ids = _rendered(lines, records, columns.id or "id")
+    keep = None
+    if columns.keep is not None:
+        stated = _values(records, columns.keep, source, ranks=not columns.dates)
+        keep = keep_values(stated, columns)
+
+    def rendered(name: str) -> Any:
+        return _rendered(lines, records, name, source)
+
+    within = None if columns.within is None else rendered(columns.within)
+    distinct = tuple(map(rendered, columns.distinguish))
+    # Only an option makes the value of a folder an id.
+    ids = rendered(columns.id) if columns.id else _rendered(lines, records, "id", Source(""))
     reasons = dict(sorted((reasons | rejected).items()))
     return Documents(texts, ids, keep, within, reasons, distinct)
 
 
-def _parse_common(data: bytes, first: bool, columns: Columns) -> Documents | None:
+def _parse_common(data: bytes, first: bool, columns: Columns, source: Source) -> Documents | None:
     """Return the documents if the kernel is sure of every line, else None."""
     text, id = columns.text.encode(), (columns.id or "id").encode()
     others = columns.tokens or columns.keep or columns.within or columns.distinguish
     if others or len(data) > LONGEST or text == id:
+        return None
+    if columns.id and source.value(columns.id) is not MISSING:
         return None
     sure, texts, text_ends, ids, id_ends, has_id = kernels.read_records(
         *(np.frombuffer(part, np.uint8) for part in (data, text, id))
     )
     if not sure or (first and columns.id and not has_id.any()):
         return None
+    if columns.id and ("." in columns.id and not has_id.all()):
+        return None  # it may be inside of others
     present = None if has_id.all() else has_id
     return Documents(
         string_column(texts, text_ends), string_column(ids, id_ends, present), None, None, {}
@@ -167,20 +186,34 @@ def _texts(records: list[Record], columns: Columns) -> tuple[Any, dict[int, str]
     try:
         return text_column([record[name] for record in records], columns.tokens)
     except KeyError:
-        absent = {row for row, record in enumerate(records) if name not in record}
-        texts, reasons = text_column(_values(records, name), columns.tokens)
-        return texts, reasons | dict.fromkeys(absent, f"no field {name!r}")
+        values = [look_up_text(record, columns) for record in records]
+        absent = {row for row, value in enumerate(values) if value is MISSING}
+        known = [None if value is MISSING else value for value in values]
+        texts, reasons = text_column(known, columns.tokens)
+        return texts, reasons | dict.fromkeys(absent, missing_reason(columns))
 
 
-def _values(records: list[Record], name: str) -> list[Any]:
-    return [record.get(name) for record in records]
+def _values(records: list[Record], name: str, source: Source, *, ranks: bool = False) -> list[Any]:
+    """Return a field of all records, None where it is missing; or what the file's folder states."""
+    if "." in name:
+        found = [look_up(record, name) for record in records]
+        values = [None if value is MISSING else value for value in found]
+    else:
+        values = [record.get(name) for record in records]
+    stated = source.value(name)
+    if stated is MISSING:
+        return values
+    filled = fill_values(values, stated, ranks)
+    if filled is None:
+        raise disagreement(source, name, stated)
+    return filled
 
 
-def _rendered(lines: list[bytes], records: list[Record], name: str) -> Any:
-    values = _values(records, name)
+def _rendered(lines: list[bytes], records: list[Record], name: str, source: Source) -> Any:
+    values = _values(records, name, source)
     for row, value in enumerate(values):
         if isinstance(value, float) and abs(value) >= 2**53:
             # orjson made a double of an integer beyond 64 bits: the line still has its digits.
             with suppress(RecursionError, ValueError):
-                values[row] = json.loads(lines[row], parse_int=str)[name]
+                values[row] = look_up(json.loads(lines[row], parse_int=str), name)
     return render_column(values)

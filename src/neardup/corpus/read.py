@@ -8,7 +8,7 @@ documents of all chunks, in order, are the rows of the file, numbered from 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from neardup.corpus import columnar, delimited, tar_members, warc, zip_members
 from neardup.corpus.archives import Member, group_members
 from neardup.corpus.columns import (
     Source,
+    add_folder_values,
     blank_rows,
     convert_table,
     decode_strings,
@@ -28,6 +29,13 @@ from neardup.corpus.columns import (
 )
 from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
 from neardup.corpus.encodings import INVALID, UTF8, decode_document, describe_invalid
+from neardup.corpus.fields import (
+    MISSING,
+    folder_value,
+    list_table_fields,
+    needed_fields,
+    take_field,
+)
 from neardup.corpus.format_table import WHOLE_FILE
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.json_records import read_json_blocks
@@ -135,11 +143,16 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
 
 def _refuse_columns(file: InputFile, columns: Columns) -> None:
     """Raise `UsageError` if an option asks for a column of a file that has none."""
-    asked = [option for option in columns.asked() if option != "text"]
+    asked = [
+        option
+        for option, name in columns.asked().items()
+        if option != "text" and folder_value(file, name) is MISSING
+    ]
     if asked or columns.tokens:
         option = asked[0].partition(":")[0] if asked else "tokens"
         raise UsageError(
-            f"{file.name} is a {file.format} file and has no columns: leave out --{option}"
+            f"{file.name} is a {file.format} file and has no columns but those of its folders: "
+            f"leave out --{option}"
         )
 
 
@@ -182,21 +195,27 @@ def _cut_json(cut: Cut) -> Iterator[Chunk]:
 def _cut_records(cut: Cut) -> Iterator[Chunk]:
     records = delimited.parse_records(cut.file, cut.columns, cut.size, cut.meter)
     for table, rejected in records:
-        yield Chunk((cut.file,), False, _packed(table), rejected=rejected)
+        yield Chunk((cut.file,), False, _packed(table, table.schema.names), rejected=rejected)
 
 
 def _cut_tables(cut: Cut) -> Iterator[Chunk]:
-    def choose(names: list[str]) -> list[str]:
-        return list(resolve_columns(cut.columns, names, Source(cut.file.name)).asked().values())
+    needed: list[str] = []
+
+    def choose(schema: pa.Schema) -> list[str]:
+        names = list_table_fields(schema, cut.columns)
+        resolved = resolve_columns(cut.columns, names, Source.of(cut.file))
+        needed[:] = needed_fields(resolved, names)
+        return needed
 
     for table in columnar.read_batches(cut.file, cut.size, choose, cut.meter, cut.part):
-        yield Chunk((cut.file,), False, _packed(table))
+        yield Chunk((cut.file,), False, _packed(table, needed))
 
 
 def _cut_web(cut: Cut) -> Iterator[Chunk]:
-    names = resolve_columns(cut.columns, warc.COLUMNS, Source(cut.file.name)).asked().values()
+    resolved = resolve_columns(cut.columns, warc.COLUMNS, Source.of(cut.file))
+    names = needed_fields(resolved, warc.COLUMNS)
     for group in warc.read_records(cut.file, cut.size, cut.meter):
-        data = _packed(group.table(list(names)))
+        data = _packed(group.table(names), names)
         yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
 
 
@@ -210,7 +229,8 @@ def _cut_zip(cut: Cut) -> Iterator[Chunk]:
 
 def _cut_members(cut: Cut, members: Iterable[Member]) -> Iterator[Chunk]:
     for group in group_members(members, cut.size, cut.file.name, cut.file.encoding):
-        data = _packed(group.table())
+        table = group.table()
+        data = _packed(table, table.schema.names)
         yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
 
 
@@ -223,9 +243,9 @@ def count_unread(file: InputFile, columns: Columns) -> Counter[str]:
     return counted
 
 
-def _packed(table: pa.RecordBatch) -> bytes:
+def _packed(table: pa.RecordBatch, fields: Sequence[str]) -> bytes:
     # Decoded first: a slice of a dictionary or of string views would drag all its values along.
-    columns = {name: decode_strings(table.column(name)) for name in table.schema.names}
+    columns = {name: decode_strings(take_field(table, name)) for name in fields}
     table = pa.RecordBatch.from_pydict(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -271,7 +291,7 @@ def _name_encoding(file: InputFile, documents: Documents) -> Documents:
 
 
 def _parse_json_lines(chunk: Chunk, columns: Columns) -> Documents:
-    return parse_lines(stored_bytes(chunk), chunk.first, columns, chunk.files[0].name)
+    return parse_lines(stored_bytes(chunk), chunk.first, columns, Source.of(chunk.files[0]))
 
 
 def _pick_json_lines(
@@ -280,30 +300,33 @@ def _pick_json_lines(
     lines, count = select_lines(stored_bytes(chunk), chunk.first, rows)
     if count != size:
         raise changed_error(chunk.files[0])
-    return parse_lines(lines, False, columns, chunk.files[0].name)
+    return parse_lines(lines, False, columns, Source.of(chunk.files[0]))
 
 
-def _parse_plain_lines(chunk: Chunk, _: Columns) -> Documents:
-    return parse_plain_lines(stored_bytes(chunk), chunk.first)
+def _parse_plain_lines(chunk: Chunk, columns: Columns) -> Documents:
+    documents = parse_plain_lines(stored_bytes(chunk), chunk.first)
+    return add_folder_values(documents, chunk.files, columns)
 
 
 def _pick_plain_lines(
-    chunk: Chunk, _: Columns, rows: npt.NDArray[np.int64], size: int
+    chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int
 ) -> Documents:
     lines, count = select_lines(stored_bytes(chunk), chunk.first, rows)
     if count != size:
         raise changed_error(chunk.files[0])
-    return parse_plain_lines(lines, False)
+    return add_folder_values(parse_plain_lines(lines, False), chunk.files, columns)
 
 
-def _parse_texts(chunk: Chunk, _: Columns) -> Documents:
-    return _text_files(chunk.files)
+def _parse_texts(chunk: Chunk, columns: Columns) -> Documents:
+    return _text_files(chunk.files, columns)
 
 
-def _pick_texts(chunk: Chunk, _: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
+def _pick_texts(
+    chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int
+) -> Documents:
     if len(chunk.files) != size:
         raise changed_error(chunk.files[0])
-    return _text_files(tuple(chunk.files[row] for row in rows.tolist()))
+    return _text_files(tuple(chunk.files[row] for row in rows.tolist()), columns)
 
 
 def _pick_from_all(
@@ -317,7 +340,7 @@ def _pick_from_all(
 
 def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     file = chunk.files[0]
-    source = Source(file.name)
+    source = Source.of(file)
     table = pa.ipc.open_stream(chunk.data, options=_ONE_THREAD).read_next_batch()
     documents = convert_table(table, resolve_columns(columns, table.schema.names, source), source)
     documents.ids = to_strings(documents.ids)
@@ -330,7 +353,7 @@ def _parse_records(chunk: Chunk, columns: Columns) -> Documents:
     return delimited.infer_types(_unpacked(chunk, columns))
 
 
-def _text_files(files: tuple[InputFile, ...]) -> Documents:
+def _text_files(files: tuple[InputFile, ...], columns: Columns) -> Documents:
     texts: list[str | None] = []
     rejected: dict[int, str] = {}
     for row, file in enumerate(files):
@@ -340,7 +363,8 @@ def _text_files(files: tuple[InputFile, ...]) -> Documents:
         if reason:
             rejected[row] = reason
     ids = [file.kept_name.encode("utf-8", "backslashreplace").decode() for file in files]
-    return Documents(make_strings(texts), make_strings(ids), None, None, rejected)
+    documents = Documents(make_strings(texts), make_strings(ids), None, None, rejected)
+    return add_folder_values(documents, files, columns)
 
 
 def _text_file(file: InputFile) -> tuple[str | None, str | None]:

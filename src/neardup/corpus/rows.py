@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neardup import kernels
-from neardup.corpus.columns import decode_strings
+from neardup.corpus.columns import Source, decode_strings
 from neardup.corpus.delimited import delimiter_of, name_columns
 from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, make_strings
 from neardup.corpus.encodings import decode_document, encode_document
@@ -128,7 +128,9 @@ def edit_lines(
     if not len(rows):
         return block
     lines = documents[rows]
-    texts = parse_lines(select_lines(block, first, rows)[0], False, edit.columns, name).texts
+    texts = parse_lines(
+        select_lines(block, first, rows)[0], False, edit.columns, Source(name)
+    ).texts
     fresh = edit.rewrite(rows + start, texts)
     return edit_strings(block, starts[lines], ends[lines], edit.columns.text, fresh)
 

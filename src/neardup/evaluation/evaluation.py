@@ -17,7 +17,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import require_rereadable
 from neardup.corpus.inputs import InputOptions
 from neardup.errors import ParameterError, UsageError
@@ -78,7 +78,7 @@ def evaluate(
     run: str | Path | None = None,
     service: str | None = None,
     api_key: str | None = None,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     id: str | None = None,
     format: str = "auto",
     include: Sequence[str] = (),
@@ -160,7 +160,7 @@ def evaluate(
     point = profile = None
     if corpus is not None:
         chosen = _options(operating_point if finished is None else finished.operating_point)
-        columns = Columns(text=text, id=id)
+        columns = Columns(text=join_names(text), id=id)
         point, profile = _read_corpus(
             labelled, corpus, columns, input_options, chosen, sample, workers, progress
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,8 @@ class ExactDuplicates:
 
     def __call__(self, job: Job, folder: Path, progress: Progress) -> FinishedRun:
         clock = StageClock()
+        if self.exact_spec.unit != "document":
+            job = replace(job, columns=replace(job.columns, rewritten=True))
         with InputHasher() as hasher:
             with clock.stage("hash"):
                 if self.filtering is not None:
@@ -228,4 +230,4 @@ class _KeptEdits:
                 raise changed_error(self.catalogue.files[place])
             return shortened
 
-        return Edit(self.cuts.shorter[start:end], Columns(text=self.text), rewrite)
+        return Edit(self.cuts.shorter[start:end], Columns(text=self.text, rewritten=True), rewrite)

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from neardup.corpus.documents import Columns
+from neardup.corpus.documents import Columns, join_names
 from neardup.corpus.folders import UnreadFiles
 from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.one_file import KeptFile
@@ -197,7 +197,7 @@ def make_job(
     out: str | Path | None,
     options: Options,
     *,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     id: str | None = None,
     input_options: InputOptions | None = None,
     within: str | None = None,
@@ -259,7 +259,11 @@ def make_job(
 
 
 def make_columns(
-    options: Options, text: str, id: str | None, within: str | None, merge_rows: str | None
+    options: Options,
+    text: str | Sequence[str],
+    id: str | None,
+    within: str | None,
+    merge_rows: str | None,
 ) -> Columns:
     """Return the columns to read; refuse those that don't go with one another or with options."""
     if merge_rows is not None and id is not None:
@@ -271,7 +275,7 @@ def make_columns(
             "or join the rows before"
         )
     return Columns(
-        text=text,
+        text=join_names(text),
         id=merge_rows or id,
         id_option="merge-rows" if merge_rows else "id",
         keep=options.keep_policy.column,

@@ -10,7 +10,7 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any, Unpack
 
-from neardup.corpus.documents import Columns
+from neardup.corpus.documents import Columns, join_names
 from neardup.corpus.inputs import InputFile, InputFiles, find_inputs, say_notes
 from neardup.errors import ParameterError
 from neardup.evaluation.sample import choose_from_files
@@ -152,7 +152,7 @@ def plan(
     documents: float | str | None = None,
     *,
     sample: Sequence[str | Path] | str | Path = (),
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     format: str = "auto",
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
@@ -235,7 +235,7 @@ def plan(
     fixed = FixedOptions(**decided)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
-    files, columns = InputFiles(), Columns(text=text)
+    files, columns = InputFiles(), Columns(text=join_names(text))
     if paths:
         files = find_inputs(paths, format, include, exclude, delimiter, quote, no_header, encoding)
         say_notes(files, progress)

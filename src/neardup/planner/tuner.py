@@ -21,7 +21,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile
 from neardup.errors import FormatError, InputError
@@ -120,11 +120,13 @@ def sample_files(
         )
 
 
-def sample_table(data: object, text: str, count: int, options: Options) -> TrialSample:
+def sample_table(
+    data: object, text: str | Sequence[str], count: int, options: Options
+) -> TrialSample:
     """Choose `count` documents of a list or a table."""
     number, batches = (
         check_whole("the sample", count, 2, LARGEST),
-        read_data(data, Columns(text=text)),
+        read_data(data, Columns(text=join_names(text))),
     )
     return TrialSample.of(choose_among(batches, number, options.spec.seed, options.spec), options)
 
@@ -275,7 +277,7 @@ def _share_least_times(rows: Sequence[TrialOutcome]) -> list[TrialOutcome]:
 def tune(
     data: object,
     *,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     sample: int = USUAL,
     documents: float | str | None = None,
     precision: float = 0.99,

@@ -20,7 +20,7 @@ from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import say_notes
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
-from neardup.errors import InputError, NeardupError, OutputError, RowError
+from neardup.errors import InputError, OutputError, RowError
 from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
@@ -129,7 +129,7 @@ class DiskEstimate:
 def read_first_chunks(shards: list[Shard]) -> Iterator[tuple[Chunk, Documents]]:
     """Yield the first chunk of up to SAMPLED_SHARDS shards."""
     for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
-        with suppress(NeardupError):  # the stage that reads everything reports it
+        with suppress(InputError):  # the stage that reads everything reports it
             for chunk in shards[place].chunks():
                 yield chunk, parse_chunk(chunk, shards[place].reading.columns)
                 break

@@ -12,6 +12,7 @@ import pytest
 from support import batch_engine
 
 import neardup
+from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
 from neardup.corpus.jsonl import parse_lines
 from neardup.errors import InputError, NeardupError, OutputError, RowError, UsageError
@@ -82,7 +83,7 @@ def test_kept_json_lines_are_unchanged(spark, tmp_path):
     assert sorted((row["a"], row["b"]) for row in table(out, "pairs")) == sorted(
         (one.a, one.b) for one in want.pairs
     )
-    bad = parse_lines(b"\n".join(BAD), False, Columns(id="name"), "")
+    bad = parse_lines(b"\n".join(BAD), False, Columns(id="name"), Source(""))
     assert sorted((row["id"] or "", row["reason"]) for row in table(out, "rejected")) == sorted(
         [(bad.ids[row].as_py() or "", reason) for row, reason in bad.rejected.items()]
         + [(one.id, one.reason) for one in want.rejected]
@@ -117,7 +118,7 @@ def test_earlier_lines_ignore_the_keep_column(earlier):
     columns = Columns(keep="score")
     batch = pa.record_batch({"earlier": [earlier], "text": pa.array([line]).cast("string")})
     (found,) = ParseLines(columns)(batch)
-    assert found == parse_lines(line, False, columns.plain if earlier else columns, "")
+    assert found == parse_lines(line, False, columns.plain if earlier else columns, Source(""))
     assert (found.keep is None) == earlier
 
 

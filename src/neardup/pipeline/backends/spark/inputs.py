@@ -19,16 +19,19 @@ from pyspark import Broadcast
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     DatetimeType,
     NumericType,
     StringType,
+    StructType,
 )
 
 from neardup.corpus.columns import Source as Called
 from neardup.corpus.columns import convert_table, resolve_columns
 from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.fields import JOINT, LIST, parts_of
 from neardup.corpus.frames import paced, read_data
 from neardup.corpus.jsonl import parse_lines
 from neardup.errors import InputError, UsageError
@@ -66,7 +69,9 @@ class DataFrameInput:
     called: Called = field(default_factory=lambda: Called("this DataFrame", "{}="))
 
     def __post_init__(self) -> None:
-        columns = resolve_columns(self.columns, self.frame.columns, self.called)
+        names = self.frame.columns
+        inner = [name for name in _list_inner_fields(self.frame.schema) if name not in names]
+        columns = resolve_columns(self.columns, [*names, *inner], self.called)
         if columns.id is None:
             raise UsageError(
                 "rows that Spark reads have no order: give a column of unique ids with "
@@ -113,7 +118,10 @@ class DataFrameInput:
     def read(self, earlier: bool = False) -> DataFrame:
         """Return (earlier, id, text, within, keep), of these the columns that are used."""
         asked = self.columns.asked()
-        named = [self._column(name).alias(option) for option, name in asked.items()]
+        named = [
+            (self._text() if option == "text" else self._column(name)).alias(option)
+            for option, name in asked.items()
+        ]
         return self._numbered().select(sql.lit(earlier).alias("earlier"), *named)
 
     def with_ids(self) -> DataFrame:
@@ -125,10 +133,49 @@ class DataFrameInput:
         return self.frame.toDF(*(f"c{place}" for place in range(len(self.frame.columns))))
 
     def _column(self, name: str) -> Column:
-        return sql.col(f"c{self.frame.columns.index(name)}")
+        return self._find(name)[0]
 
     def _type(self, name: str) -> DataType:
-        return self.frame.schema.fields[self.frame.columns.index(name)].dataType
+        return self._find(name)[1]
+
+    def _find(self, name: str) -> tuple[Column, DataType]:
+        """Return a column, or a field inside of structs, and its type."""
+        names = self.frame.columns
+        head = name if name in names else name.partition(".")[0]
+        place, rest = names.index(head), name[len(head) + 1 :]
+        column, kind = sql.col(f"c{place}"), self.frame.schema.fields[place].dataType
+        while rest and isinstance(kind, StructType):
+            head = rest if rest in kind.names else rest.partition(".")[0]
+            column, kind = column.getField(head), kind[head].dataType
+            rest = rest[len(head) + 1 :]
+        return column, kind
+
+    def _text(self) -> Column:
+        """Return the texts; those of several columns joined, as `corpus.fields` does."""
+        names = parts_of(self.columns, "text", self.frame.columns)
+        if len(names) == 1:
+            return self._column(names[0])
+        for name in names:
+            if not isinstance(kind := self._type(name), StringType):
+                raise UsageError(
+                    f"{self.called.name}: column {name!r} is {kind.simpleString()}, not text: "
+                    f"choose another with {self.called.option.format('text')}"
+                )
+        parts = [self._column(name) for name in names]
+        joined = sql.concat_ws(JOINT, *(sql.when(part != "", part) for part in parts))
+        return sql.when(sql.coalesce(*parts).isNotNull(), joined)
+
+
+def _list_inner_fields(kind: DataType, prefix: str = "") -> Iterator[str]:
+    """Yield the fields inside of the columns of a schema, as `corpus.fields` names them."""
+    if isinstance(kind, ArrayType):
+        yield from _list_inner_fields(kind.elementType, prefix + LIST)
+    elif isinstance(kind, StructType):
+        for field_ in kind.fields:
+            name = f"{prefix}.{field_.name}" if prefix else field_.name
+            if prefix:
+                yield name
+            yield from _list_inner_fields(field_.dataType, name)
 
 
 @dataclass(frozen=True)
@@ -195,7 +242,8 @@ class ParseLines:
         columns = self.columns.plain if earlier else self.columns
 
         def cut(start: int, end: int) -> Documents:
-            return parse_lines(_join_lines(lines.slice(start, end - start)), False, columns, "")
+            block = _join_lines(lines.slice(start, end - start))
+            return parse_lines(block, False, columns, Called(""))
 
         return paced(len(lines), cut)
 
@@ -224,7 +272,7 @@ class CheckFields:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            parse_lines(_join_lines(batch.column("text")), True, self.columns, self.name)
+            parse_lines(_join_lines(batch.column("text")), True, self.columns, Called(self.name))
         yield from ()
 
 
