@@ -173,6 +173,17 @@ def test_a_failed_upload_leaves_the_finished_run(
     assert "out/run.json" in keys(s3) and not finished.exists()
 
 
+def test_what_is_not_read_of_a_prefix_is_named_by_urls(s3: Any) -> None:
+    put(s3, **{"in/a.jsonl": DATA, "in/_SUCCESS": b"", "in/.hidden": b"", "texts/b.txt": b"b"})
+    record = dedup(f"{HERE}/in", "-o", "out")
+    listed = [one["file"] for one in record["unread_files"]["listed"]]
+    assert listed == [f"{HERE}/in/.hidden", f"{HERE}/in/_SUCCESS"]
+    put(s3, **{"in/b.txt": b"b"})
+    refused(
+        neardup("dedup", f"{HERE}/in", "-o", "x", "-q"), 2, f"{HERE}/in: data files", "--include"
+    )
+
+
 def test_exact_and_python_take_urls(s3: Any, tmp_path: Path) -> None:
     put(s3, **{"a.jsonl": LINES[0] + LINES[0] + LINES[1]})
     assert neardup("exact", f"{HERE}/a.jsonl", "-o", f"{HERE}/exact.jsonl", "-q").code == 0

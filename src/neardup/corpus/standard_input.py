@@ -9,16 +9,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from neardup.corpus.format_table import COMPRESSIONS, FORMATS, formats_of_choice
-from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, read_head
-from neardup.errors import InputError, OutputError
+from neardup.corpus.format_table import COMPRESSIONS
+from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs
+from neardup.errors import InputError, OutputError, UsageError
 from neardup.runtime import Progress
 
 DASH = "-"
 """The argument that stands for standard input, or standard output."""
 STDIN = "stdin"
 _BLOCK = 1 << 20
-_MAGIC = 16
 _EVERY_SECONDS = 0.2
 
 
@@ -34,24 +33,31 @@ def find_with_standard_input(arguments: Iterable[str | Path], options: InputOpti
         arguments: Files, folders, globs, and - at most once.
         options: What the user says about the files.
     """
-    given = list(arguments)
-    if DASH not in map(str, given):
+    given = list(map(str, arguments))
+    if DASH not in given:
         return find_inputs(given, **options)
-    place = list(map(str, given)).index(DASH)
-    others = [argument for argument in given if str(argument) != DASH]
+    others = [argument for argument in given if argument != DASH]
     files = find_inputs(others, **options) if others else InputFiles()
-    before = len(find_inputs(given[:place], options.get("format", "auto"))) if place else 0
-    files.insert(before, InputFile(Path(DASH), STDIN, STDIN, options.get("format", "auto"), None))
+    before, format = given[: given.index(DASH)], options.get("format", "auto")
+    paths = {file.path for file in find_inputs(before, format)} if before else set()
+    place = sum(file.path in paths for file in files)
+    files.insert(place, InputFile(Path(DASH), STDIN, STDIN, format, None))
     files.hints.clear()
     return files
 
 
 def copy_standard_input(
-    files: list[InputFile], folder: Path, progress: Progress
+    files: list[InputFile], options: InputOptions, folder: Path, progress: Progress
 ) -> list[InputFile]:
     """Copy standard input to a file in `folder`; return the files with that one in its place.
 
     Its format is told by its content, unless it was given. No input at all is no documents.
+
+    Args:
+        files: The input files; one of them may stand for standard input.
+        options: What the user says about the files.
+        folder: Where the copy is made.
+        progress: Told how much has come.
     """
     copied = []
     for file in files:
@@ -60,28 +66,25 @@ def copy_standard_input(
             progress.stage("reading standard input", None, "bytes")
             _copy(path, progress)
             taken = {other.kept_name for other in files if other is not file}
-            file = _recognise(path, file.format, taken)
+            file = _recognise(path, options, taken, progress)
         copied.append(file)
     return copied
 
 
-def _recognise(path: Path, format: str, taken: set[str]) -> InputFile:
+def _recognise(path: Path, options: InputOptions, taken: set[str], progress: Progress) -> InputFile:
     """Return the copied file with its format, its compression and a name that is not taken."""
-    with open(path, "rb") as source:
-        begin = source.read(_MAGIC)
-    packings = (row.name for row in COMPRESSIONS.values() if begin.startswith(row.magic))
-    file = InputFile(path, STDIN, STDIN, "jsonl", next(packings, None))
-    possible = tuple(FORMATS.values()) if format == "auto" else formats_of_choice(format)
-    default = "text" if format == "auto" else possible[0].name
-    head = read_head(file)
-    if head or format != "auto":
-        matching = (row.name for row in possible if row.is_content(head))
-        file = replace(file, format=next(matching, default))
-    if file.row.is_packed and file.compression:
-        raise InputError(
-            f"{STDIN}: {file.format} inside {file.compression}: unpack it first", STDIN
-        )
-    return replace(file, kept_name=_kept_name(file, taken))
+    chosen = InputOptions(**options)
+    chosen.pop("include", None)
+    chosen.pop("exclude", None)
+    if not path.stat().st_size and chosen.get("format", "auto") == "auto":
+        chosen["format"] = "jsonl"
+    try:
+        found = find_inputs([path], **chosen)
+    except (InputError, UsageError) as error:
+        raise type(error)(str(error).replace(str(path), STDIN)) from None
+    for hint in found.hints:
+        progress.say(hint.replace(str(path), STDIN))
+    return replace(found[0], name=STDIN, kept_name=_kept_name(found[0], taken))
 
 
 def _kept_name(file: InputFile, taken: set[str]) -> str:

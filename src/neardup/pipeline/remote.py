@@ -24,13 +24,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from neardup.corpus.folders import UnreadFiles
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.one_file import format_of_name
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.storage import BLOCK, Remote, StoredObject, open_remote
 from neardup.corpus.streams import changed_error
 from neardup.corpus.urls import READ_ONLY, SCHEMES, hide_secrets, is_url
-from neardup.errors import InputError, OutputError, UsageError
+from neardup.errors import InputError, NeardupError, OutputError, UsageError
 from neardup.formatting import format_bytes
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import RUN_FILE, RUN_NAMES, hold_lock
@@ -69,7 +70,30 @@ class RemotePaths:
             self.check()  # before OUT is moved to its place
             make_report(folder)
 
-        return replace(job, inputs=named, against_names=self.against_names, finish=finish)
+        unread = UnreadFiles([(self._rename(name), why) for name, why in job.unread.entries])
+        return replace(
+            job,
+            inputs=named,
+            against_names=self.against_names,
+            unread=unread,
+            hints=tuple(map(self._rename, job.hints)),
+            finish=finish,
+        )
+
+    def _rename(self, text: str) -> str:
+        """Return a text with URLs in the place of the local files that they were fetched to."""
+        for folder, url in self.names.items():
+            text = text.replace(f"{folder}/", url)
+        return text
+
+    @contextmanager
+    def name_errors(self) -> Iterator[None]:
+        """Name URLs in errors, in the place of the local files that they were fetched to."""
+        try:
+            yield
+        except NeardupError as error:
+            error.args = (self._rename(str(error)), *error.args[1:])
+            raise
 
     def report_page(self, job: Job) -> str | None:
         """Return where the report is, if there is one."""
@@ -78,10 +102,7 @@ class RemotePaths:
         return f"{self.upload.place.url.rstrip('/')}/report.html"
 
     def _named(self, file: InputFile) -> InputFile:
-        for folder, url in self.names.items():
-            if file.path.is_relative_to(folder):
-                return replace(file, name=f"{url}{file.path.relative_to(folder)}")
-        return file
+        return replace(file, name=self._rename(file.name))
 
     def check(self) -> None:
         """Raise `InputError` if a fetched object has changed since, or is gone."""
@@ -144,7 +165,8 @@ def fetch_urls(
         given.inputs = [fetcher.fetch(path) if is_url(path) else path for path in given.inputs]
         given.against = [fetcher.fetch(path) if is_url(path) else path for path in given.against]
         fetcher.run()
-        yield given
+        with given.name_errors():
+            yield given
 
 
 def check_scheme(url: str) -> None:
@@ -152,8 +174,8 @@ def check_scheme(url: str) -> None:
     scheme = url.partition(":")[0].lower()
     if scheme not in SCHEMES:
         raise UsageError(
-            f"{hide_secrets(url)}: {scheme}:// is not read here: use one of "
-            f"{', '.join(SCHEMES)}, a path, or --engine spark"
+            f"{hide_secrets(url)}: {scheme}:// is not read here: use --engine spark, a path, or "
+            f"one of {', '.join(SCHEMES)}"
         )
 
 

@@ -59,7 +59,7 @@ def run_job(
     check_output(job.out, _stored(job.inputs), job.folders, job.against)
     with signals() as obey, output_folder(job.out, job.force, job.can_resume) as folder:
         shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
-        inputs = copy_standard_input(job.inputs, folder, shown)
+        inputs = copy_standard_input(job.inputs, job.input_options, folder, shown)
         finished = make(replace(job, inputs=inputs), folder, shown)
         obey()
     return finished
@@ -73,7 +73,7 @@ def _run_to_file(
     with output_file(file, job.force, job.can_resume) as folder:
         with signals() as obey:
             shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
-            inputs = copy_standard_input(job.inputs, folder, shown)
+            inputs = copy_standard_input(job.inputs, job.input_options, folder, shown)
             kept_file = file.choose_format(inputs)
             kept_file.check(inputs)
             finished = make(replace(job, inputs=inputs, kept_file=kept_file), folder, shown)
