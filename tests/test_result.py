@@ -240,3 +240,35 @@ def test_missing_library_is_named_with_the_cure(monkeypatch):
 def test_decisions_as_arrays():
     decisions = neardup.dedup(TEXTS).decisions
     assert np.flatnonzero(decisions.witness == 0).tolist() == [1, 3]
+
+
+def test_why_compares_two_documents() -> None:
+    """The facts are those of the run: buckets, similarity, what keeps them apart."""
+    words = [f"w{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(60)]
+    changed = [*words[:30], "other", *words[31:]]
+    rows = [
+        {"id": "a", "text": " ".join(words), "lang": "en"},
+        {"id": "b", "text": " ".join(changed), "lang": "en"},
+        {"id": "c", "text": " ".join(words) + " 17", "lang": "en"},
+        {"id": "d", "text": " ".join(words), "lang": "de"},
+        {"id": "e", "text": "nothing of it", "lang": "en"},
+        {"id": "f", "text": "", "lang": "en"},
+    ]
+    result = neardup.dedup(rows, within="lang", distinguish="numbers")
+    found = {(a, b): result.why(a, b) for a in "abcdef" for b in "abcdef"}
+    assert found["a", "b"].verdict == found["b", "a"].verdict == "copy"
+    assert found["a", "b"].similarity == result.why("b").similarity
+    assert found["a", "c"].verdict == "vetoed" and "--distinguish numbers" in str(found["a", "c"])
+    assert found["a", "d"].verdict == "other group"
+    assert found["a", "e"].verdict == "never met" and found["a", "e"].similarity is None
+    assert found["a", "f"].verdict == "rejected"
+    assert result.why(row=0, other_row=1) == found["a", "b"]
+    assert "without --distinguish numbers it would be removed" in str(result.why("c"))
+    with pytest.raises(UsageError, match="no row 9"):
+        result.why("a", other_row=9)
+
+
+def test_an_unknown_id_names_near_ones() -> None:
+    result = neardup.dedup([{"id": "page-17", "text": "x"}])
+    with pytest.raises(UsageError, match="did you mean 'page-17'"):
+        result.why("page-7")

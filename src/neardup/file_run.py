@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +29,7 @@ from neardup.pipeline.rejection import check_rejected
 from neardup.pipeline.remote import fetch_urls
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import format_summary
+from neardup.report.run_explanation import RunExplainer, RunExplanation, RunPair
 from neardup.report.run_page import REPORT, largest_clusters, write_report
 from neardup.result import describe_counts, html_table, shorten_id
 
@@ -298,6 +299,25 @@ class RunResult:
     def report(self) -> Path:
         """The report of the run, one HTML page that needs no network."""
         return self._open() / REPORT
+
+    @overload
+    def why(self, id: str, *, key: bytes | Key | None = None) -> RunExplanation: ...
+    @overload
+    def why(self, id: str, other: str, *, key: bytes | Key | None = None) -> RunPair: ...
+    def why(
+        self, id: str, other: str | None = None, *, key: bytes | Key | None = None
+    ) -> RunExplanation | RunPair:
+        """Explain the decision about a document, or why two are duplicates of one another or not.
+
+        The inputs must be where they were, unchanged, for everything that the tables don't say.
+
+        Args:
+            id: The id of the document, or its file:row.
+            other: That of another document, to compare the two.
+            key: The secret key of hash siphash, if the run had one.
+        """
+        explainer = RunExplainer(self._open(), to_key(key))
+        return explainer.explain(id) if other is None else explainer.explain_pair(id, other)
 
     def summary(self) -> str:
         """Return the summary that the command line prints."""

@@ -22,6 +22,7 @@ from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
+from neardup.explanation import PairFacts
 from neardup.first_look import FirstDocuments
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
@@ -69,6 +70,8 @@ class Corpus:
         self._keep: list[pa.Array] = []
         self._grouped: Candidates | None = None
         self._undistinguished: Decisions | None = None
+        self._joined: Candidates | None = None
+        self._groups: dict[str, NDArray[np.uint64]] = {}
 
     def add(self, documents: Documents, sketch: SketchedDocuments) -> None:
         """Add the next batch of documents and their sketches."""
@@ -80,6 +83,8 @@ class Corpus:
             "keys": sketch.keys(self.options.hash_tables),
             "lengths": sketch.lengths,
         }
+        if sketch.apart is not None:
+            columns["apart"] = sketch.apart
         if sketch.distinct is not None:
             columns["distinct"] = sketch.distinct
         if self.options.verify == "exact":
@@ -159,6 +164,41 @@ class Corpus:
         capped = int(np.count_nonzero(buckets.sizes > cluster.BUCKET_CAP))
         return Pairs(a[placed], b[placed], similarity[placed], total - listed, capped)
 
+    def compare(self, a: int, b: int) -> PairFacts:
+        """Return how two documents compare, neither of which is rejected.
+
+        Similarities are known of documents that share a bucket with any other one.
+
+        Args:
+            a, b: Their rows.
+        """
+        candidates = self._candidates()
+        order, leader, buckets, verifier = self._joined or candidates
+        tables = self.options.hash_tables.count
+        apart = tuple(self._kept_apart(a, b))
+        if leader[a] == leader[b]:
+            return PairFacts(tables, tables, 1.0, True, True, apart)
+        unique = order[leader[order] == order]
+        shared = unique[buckets.documents]
+        # Candidates are in rank order: the better-ranked one is on the left.
+        places = np.flatnonzero((shared == leader[a]) | (shared == leader[b]))
+        if len(places) < 2:
+            return PairFacts(0, tables, None, True, False, apart)
+        left, right = buckets.numbers[places]
+        similar = verifier.pairs(places[:1], places[1:], least=0.0)
+        met = int(np.count_nonzero((left == right) & (left >= 0)))
+        return PairFacts(met, tables, max(float(similar[0]), 0.0), verifier.exact, False, apart)
+
+    def _kept_apart(self, a: int, b: int) -> Iterator[str]:
+        """Yield the options that keep two documents apart."""
+        apart, distinct = self._groups.get("apart"), self._groups.get("distinct")
+        if distinct is not None and distinct[a] != distinct[b]:
+            yield f"--distinguish {self.options.distinguish}"
+        if apart is not None:
+            within = apart if distinct is None else apart ^ distinct
+            if within[a] != within[b]:
+                yield "--within"
+
     def _leader_pairs(
         self, buckets: Buckets, verifier: Any, unique: Integers, shared: Integers, ends: Integers
     ) -> Iterator[tuple[Integers, Integers, NDArray[np.float64]]]:
@@ -181,8 +221,13 @@ class Corpus:
             keys = self._column("keys", self.options.hash_tables.count, np.uint64)
             if "distinct" in self._columns:
                 distinct = self._column("distinct", None, np.uint64)[:, None]
-                joined = self._group(order, content ^ distinct, keys ^ distinct)
-                self._undistinguished = self._decide(joined)
+                self._joined = self._group(order, content ^ distinct, keys ^ distinct)
+                self._undistinguished = self._decide(self._joined)
+            self._groups = {
+                name: self._column(name, None, np.uint64)
+                for name in ("apart", "distinct")
+                if name in self._columns
+            }
             self._grouped = self._group(order, content, keys)
             # Free the sketches: only the buckets and the verifier are needed from now on.
             self._columns.clear()
@@ -371,6 +416,7 @@ def dedup(
         corpus.pairs,
         ignored,
         columns,
+        corpus.compare,
         corpus.undistinguished(),
         first.look(),
     )

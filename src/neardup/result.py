@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.cluster import Decisions, Pairs
 from neardup.errors import UsageError
+from neardup.explanation import (
+    REMOVED,
+    DecidedDocument,
+    PairFacts,
+    PairVerdict,
+    explain_pair,
+    is_by_distance,
+    name_estimate,
+    name_measure,
+)
 from neardup.first_look import FirstLook
 from neardup.options import Distinguish, Options, Strip
 
@@ -143,6 +154,7 @@ class Result:
         pairs: Finds all verified pairs, when they are first asked for.
         ignored: The lines that were not compared.
         columns: The columns that were read.
+        compare: Compares two documents by their rows.
         undistinguished: The decisions if nothing distinguished documents; None if nothing does.
         look: What the first documents are like.
 
@@ -163,6 +175,7 @@ class Result:
         pairs: Callable[[], Pairs],
         ignored: IgnoredLines,
         columns: Columns,
+        compare: Callable[[int, int], PairFacts],
         undistinguished: Decisions | None = None,
         look: FirstLook | None = None,
     ) -> None:
@@ -174,6 +187,7 @@ class Result:
         self._rejected = rejected
         self._id_batches = ids
         self._find_pairs = pairs
+        self._compare = compare
         self._undistinguished = undistinguished
 
     def __len__(self) -> int:
@@ -307,30 +321,78 @@ class Result:
                 "pass the data that was given to dedup"
             )
 
-    def why(self, id: Any = None, *, row: int | None = None) -> Verdict:
-        """Explain the decision about a document.
+    @overload
+    def why(self, id: Any = None, *, row: int | None = None) -> Verdict: ...
+    @overload
+    def why(
+        self, id: Any, other: Any, *, row: int | None = None, other_row: int | None = None
+    ) -> PairVerdict: ...
+    @overload
+    def why(
+        self, id: Any = None, other: Any = None, *, row: int | None = None, other_row: int
+    ) -> PairVerdict: ...
+    def why(
+        self,
+        id: Any = None,
+        other: Any = None,
+        *,
+        row: int | None = None,
+        other_row: int | None = None,
+    ) -> Verdict | PairVerdict:
+        """Explain the decision about a document, or why two are duplicates of one another or not.
 
         Args:
             id: The id of the document; `UsageError` if several documents have it.
+            other: The id of another document, to compare the two.
             row: The row number of the document, instead of its id.
+            other_row: The row number of the other one, instead of its id.
 
         >>> import neardup
-        >>> print(neardup.dedup(["the same", "The same!"]).why(1))  # doctest: +ELLIPSIS
+        >>> result = neardup.dedup(["the same", "The same!", "another text"])
+        >>> print(result.why(1))  # doctest: +ELLIPSIS
         1 was removed: 1.0000 similar to 0, which was kept (exact Jaccard of word:5 shingles, ...
+        >>> result.why(0, 2).verdict
+        'never met'
         """
-        if row is None:
-            row = self._row_of(id)
-        if not isinstance(row, int) or not 0 <= row < len(self):
-            raise UsageError(f"no row {row}: rows go from 0 to {len(self) - 1}")
+        row = self._row_of(id) if row is None else self._checked_row(row)
+        if other is None and other_row is None:
+            return self._explain(row)
+        other_row = self._row_of(other) if other_row is None else self._checked_row(other_row)
+        return self._explain_pair(row, other_row)
+
+    def _explain(self, row: int) -> Verdict:
         name = self.ids[row]
         if row in self._rejected:
             return explain_rejected(name, self._rejected[row])
-        if self._decisions.kept[row]:
-            return explain_kept(name, int(np.count_nonzero(self._decisions.witness == row)))
-        removed = self._removed(row)
-        return explain_removed(
-            self.options, name, removed.witness, removed.similarity, removed.exact
+        if not self._decisions.kept[row]:
+            removed = self._removed(row)
+            return explain_removed(
+                self.options, name, removed.witness, removed.similarity, removed.exact
+            )
+        copies = int(np.count_nonzero(self._decisions.witness == row))
+        others = self._undistinguished
+        if others is None or others.witness[row] < 0:
+            return explain_kept(name, copies)
+        witness, similarity = self.ids[int(others.witness[row])], float(others.similarity[row])
+        return explain_vetoed(self.options, name, copies, witness, similarity)
+
+    def _explain_pair(self, a: int, b: int) -> PairVerdict:
+        decided = [self._explain(row) for row in (a, b)]
+        facts = PairFacts(0, self.options.hash_tables.count, None, True)
+        if not {a, b} & self._rejected.keys():
+            facts = self._compare(a, b)
+        one, other = (
+            DecidedDocument(
+                verdict.id, verdict.verdict, verdict.witness if verdict.verdict == REMOVED else None
+            )
+            for verdict in decided
         )
+        return explain_pair(self.options, one, other, facts)
+
+    def _checked_row(self, row: int) -> int:
+        if not isinstance(row, int) or not 0 <= row < len(self):
+            raise UsageError(f"no row {row}: rows go from 0 to {len(self) - 1}")
+        return row
 
     def summary(self) -> str:
         """Return the counts, the method, the largest clusters and some examples, as lines.
@@ -419,7 +481,9 @@ class Result:
     def _row_of(self, id: Any) -> int:
         rows = self._rows.get(_key(id), [])
         if not rows:
-            raise UsageError(f"no document has the id {id!r}: ask by row, why(row=...)")
+            near = get_close_matches(str(id), map(str, self.ids), 3, 0.6)
+            hint = f"did you mean {' or '.join(map(repr, near))}? Or " if near else ""
+            raise UsageError(f"no document has the id {id!r}: {hint}ask by row, why(row=...)")
         if len(rows) > 1:
             raise UsageError(
                 f"{len(rows)} documents have the id {id!r}, rows {rows[:5]}: ask why(row=...)"
@@ -509,6 +573,17 @@ def explain_kept(name: Any, copies: int) -> Verdict:
     return Verdict(name, "kept", f"{name!r} was kept{also}")
 
 
+def explain_vetoed(
+    options: Options, name: Any, copies: int, witness: Any, similarity: float
+) -> Verdict:
+    """Return the verdict about a document that is kept only because of `distinguish`."""
+    sentence = (
+        f"{explain_kept(name, copies).sentence}; without --distinguish {options.distinguish} it "
+        f"would be removed: {similarity:.4f} similar to {witness!r}"
+    )
+    return Verdict(name, "kept", sentence, witness, similarity)
+
+
 def explain_rejected(name: Any, reason: str) -> Verdict:
     """Return the verdict about a document that could not be compared."""
     return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
@@ -579,23 +654,6 @@ def format_method(options: Options, recall: float) -> str:
         f"{judged} {options.spec.shingle} shingles, {options.meeting}: "
         f"predicted recall at the threshold{options.meeting.condition} {recall:.4f}"
     )
-
-
-def is_by_distance(options: Options) -> bool:
-    """Return whether documents are judged by the distance of their fingerprints."""
-    return options.by_bits and options.verify == "estimate"
-
-
-def name_estimate(options: Options) -> str:
-    """Return what signatures are compared by, in a sentence."""
-    if options.by_bits:
-        return f"{options.spec.slots}-bit SimHash"
-    return f"estimated {name_measure(options)}"
-
-
-def name_measure(options: Options) -> str:
-    """Return the measure's name in a sentence."""
-    return options.exact_measure.label
 
 
 def describe_likeness(options: Options, similarity: str, witness: str) -> str:

@@ -22,6 +22,14 @@ Kept = tuple[Integers, NDArray[np.float64], int, Integers]
 Connected = tuple[Integers, int]
 
 
+def count_common(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> int:
+    """Count the shingles that two documents share; repeats as often as both have them."""
+    a, a_counts = np.unique(one, return_counts=True)
+    b, b_counts = np.unique(other, return_counts=True)
+    _, in_a, in_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    return int(np.minimum(a_counts[in_a], b_counts[in_b]).sum())
+
+
 class Comparison:
     """Candidates and the measure by which they are compared; row i belongs to candidate i.
 

@@ -33,6 +33,7 @@ from neardup.cli.runs import demo, merge, report, status
 from neardup.cli.serve import format_event, keys, serve
 from neardup.cli.spec import spec
 from neardup.cli.tune import tune
+from neardup.cli.why import why
 from neardup.errors import NeardupError, OutputClosed
 
 INTERRUPTED = 130
@@ -61,6 +62,7 @@ COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
     (exact, REMOVE, "exact pages/ -o clean --unit paragraph"),
     (demo, REMOVE, "demo --threshold 0.7"),
     (report, RUNS, "report clean --open"),
+    (why, RUNS, "why clean page-17 page-4"),
     (status, RUNS, "status clean"),
     (merge, RUNS, "merge clean-january clean-february -o until-february"),
     (plan, CHOOSE, "plan --documents 300M --sample pages.jsonl --memory 100GB -o plan.toml"),

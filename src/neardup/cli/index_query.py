@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,51 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from neardup.cli.arguments import PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.index import Dir, IndexKey, open_to_read, open_to_write
+from neardup.cli.why import explain_document
 
 if TYPE_CHECKING:
     from neardup.index.answer import Answer, Document, SimilarDocument
     from neardup.index.index import Index
-    from neardup.report.differences import TextPiece
-
-
-def explain_document(index: Index, id: str, as_json: bool) -> None:
-    """Print why a document is a copy or kept, and how the texts differ if the index has them."""
-    from neardup.errors import UsageError
-
-    explanation = index.explain_document(id)
-    if explanation is None:
-        raise UsageError(f"{index.path} has no document {id!r}: check the id")
-    if as_json:
-        print_json(explanation.as_dict)
-        return
-    print(explanation)
-    if explanation.witness is not None:
-        kept, copy = index.text(explanation.witness.id), index.text(id)
-        if isinstance(kept, str) and isinstance(copy, str):
-            print("\n".join(_differences(kept, copy)))
-
-
-def _differences(kept: str, copy: str) -> Iterator[str]:
-    """Yield both texts where they differ, with the words that are not equal in [brackets]."""
-    from neardup.report.differences import compare_texts
-
-    differences = compare_texts(kept, copy)
-    if not differences.hunks:
-        yield "texts         the same words"
-    for hunk in differences.hunks:
-        if hunk.same_before:
-            yield f"texts         {hunk.same_before:,} equal words"
-        yield f"its witness   {_mark_changes(hunk.kept)}"
-        yield f"itself        {_mark_changes(hunk.copy)}"
-    if not differences.complete:
-        yield "texts         more differences are not shown"
-    elif differences.hunks and differences.same_after:
-        yield f"texts         {differences.same_after:,} equal words"
-
-
-def _mark_changes(pieces: Sequence[TextPiece]) -> str:
-    shown = (f"[{piece.text.strip()}]" if piece.changed else piece.text.strip() for piece in pieces)
-    return " ".join(" ".join(shown).split())
 
 
 PIECE = 1 << 20
@@ -81,8 +41,7 @@ def query(
     explain: Annotated[
         bool,
         flag(
-            "Show every step, with its candidates and time; with --id, why a document of the index "
-            "is a copy, or is kept.",
+            "Show every step, with its candidates and time.",
             "--explain",
         ),
     ] = False,
@@ -103,7 +62,8 @@ def query(
         str | None,
         option(
             "ID",
-            "With --explain: a document of the index. Of JSON lines: the field with the id.",
+            "A document of the index: why it is a copy, or is kept. Of JSON lines: the field with "
+            "the id.",
             "--id",
             default="id",
         ),
@@ -125,7 +85,7 @@ def query(
         raise UsageError("--explain shows the nearest documents too: leave out --similar")
     with open_to_read(folder, key_file) as index:
         if text is None and file is None:
-            if explain and id is not None:
+            if id is not None and (explain or index.get(id) is not None):
                 explain_document(index, id, as_json)
                 return
             if explain or similar is not None:
@@ -133,7 +93,11 @@ def query(
                     "--explain and --similar are for one text: give TEXT or --file; "
                     "--explain also for a document of the index: --id ID"
                 )
-            _answer_lines(index, column, id or "id")
+            if not _answer_lines(index, column, id or "id") and id is not None:
+                raise UsageError(
+                    f"{folder} has no document {id!r}, and no JSON lines came from standard input: "
+                    "check the id"
+                )
             return
         wanted = text if text is not None else _read(file)
         if explain:
@@ -185,8 +149,11 @@ def _read(file: Path | None) -> str:
         raise InputError(f"{file}: not UTF-8: give a text file") from None
 
 
-def _answer_lines(index: Index, column: str, id: str) -> None:
-    """Answer the JSON lines of standard input as they arrive, each with a JSON line."""
+def _answer_lines(index: Index, column: str, id: str) -> int:
+    """Answer the JSON lines of standard input as they arrive, each with a JSON line.
+
+    Return how many there were.
+    """
     from neardup.corpus.columns import Source, to_strings
     from neardup.corpus.documents import Columns
     from neardup.corpus.jsonl import parse_lines
@@ -196,6 +163,7 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
     if sys.stdin.isatty():
         raise UsageError("no text to look up: give TEXT, --file, or JSON lines through a pipe")
     columns = Columns(text=column, id=id, tokens=index.spec.unit == "token")
+    answered = 0
     for block in cut_at_newlines(_read_pieces()):
         documents = parse_lines(block, False, columns, Source("standard input"))
         texts, ids = documents.texts.to_pylist(), to_strings(documents.ids).to_pylist()
@@ -204,6 +172,8 @@ def _answer_lines(index: Index, column: str, id: str) -> None:
             why = documents.rejected.get(row, answer.reason)
             print(json.dumps(asdict(answer) | {"id": name, "reason": why}))
         sys.stdout.flush()
+        answered += len(texts)
+    return answered
 
 
 def _read_pieces() -> Iterator[bytes]:

@@ -42,10 +42,10 @@ from neardup.evaluation.systems import (
     RunSystem,
     ServiceClient,
 )
+from neardup.explanation import is_by_distance
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.option_table import MatchingOptions, given_options, takes_options
 from neardup.options import Options
-from neardup.result import is_by_distance
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import KEYED

@@ -10,14 +10,22 @@ from typing import Any, Final
 
 import numpy as np
 
+from neardup.explanation import (
+    KEPT,
+    REMOVED,
+    DecidedDocument,
+    PairFacts,
+    PairVerdict,
+    describe_rule,
+    explain_pair,
+)
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Document, SimilarDocument
 from neardup.index.arrivals import Arrivals, ArrivalSketcher, SketchedTexts
 from neardup.index.decider import Decider
 from neardup.index.lookup import ALL
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View
-from neardup.options import Options
-from neardup.result import is_by_distance, name_estimate, name_measure
+from neardup.verify import count_common
 
 NEAREST: Final = 5
 """The number of candidates that are shown."""
@@ -148,7 +156,7 @@ def explain_query(
         int(np.count_nonzero(pairs.exact)),
         similar,
         _nearest(view, sketched),
-        measure_of(options),
+        describe_rule(options),
         laps,
     )
 
@@ -189,16 +197,6 @@ def _rule(identical: bool, candidates: int, similar: int) -> str:
     if candidates:
         return "no kept document that shares a bucket is similar enough"
     return "no kept document shares a bucket"
-
-
-def measure_of(options: Options) -> str:
-    """Return in words what counts as similar."""
-    if options.verify == "none":
-        return "a shared bucket is enough"
-    if is_by_distance(options):
-        return f"at most {options.hamming} bits differ"
-    what = name_measure(options) if options.verify == "exact" else name_estimate(options)
-    return f"{what} >= {options.threshold:g}"
 
 
 @contextmanager
@@ -315,7 +313,7 @@ def explain_stored(view: View, document: Document) -> DocumentExplanation:
     return DocumentExplanation(
         document,
         _document_rule(witness is not None, identical),
-        measure_of(options),
+        describe_rule(options),
         None if arrival.sets is None else int(arrival.sets.offsets[-1]),
         arrival.keys.shape[1],
         identical,
@@ -351,19 +349,43 @@ def _compare_with(
             max(float(pairs.similarity[at]), 0.0),
             bool(pairs.exact[at]),
             len(sets[other]) // 8 if other in sets else None,
-            _common(sets[number], sets[other]) if {number, other} <= sets.keys() else None,
+            count_common(*(np.frombuffer(sets[n], np.uint64) for n in (number, other)))
+            if {number, other} <= sets.keys()
+            else None,
             tuple((np.flatnonzero(its_keys == arrival.keys[0]) + 1).tolist()),
         )
         for at, other, its_keys in zip(shown, listed, keys, strict=True)
     ]
 
 
-def _common(one: bytes, other: bytes) -> int:
-    """Count the shingles that two documents share; repeats as often as both have them."""
-    a, a_counts = np.unique(np.frombuffer(one, np.uint64), return_counts=True)
-    b, b_counts = np.unique(np.frombuffer(other, np.uint64), return_counts=True)
-    _, in_a, in_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
-    return int(np.minimum(a_counts[in_a], b_counts[in_b]).sum())
+def _shared_shingles(sets: dict[int, bytes], one: int, other: int) -> int | None:
+    """Count the shingles that two documents share; None if not both have stored shingles."""
+    if one not in sets or other not in sets:
+        return None
+    return count_common(*(np.frombuffer(sets[number], np.uint64) for number in (one, other)))
+
+
+def explain_stored_pair(view: View, a: Document, b: Document) -> PairVerdict:
+    """Compare two stored documents with one another."""
+    options = view.codec.options
+    with view.store.snapshot():
+        rows = view.store.rows([a.number, b.number])
+        if len(rows) < len({a.number, b.number}):
+            raise TablesBehind
+        arrival = view.stored_arrivals([a.number], [rows[a.number].content])
+        compared = _compare_with(view, arrival, a.number, b.number, rows)
+    facts = PairFacts(arrival.keys.shape[1], arrival.keys.shape[1], 1.0, True, True)
+    for one in compared:
+        identical = rows[a.number].content == rows[b.number].content
+        facts = PairFacts(
+            len(one.buckets), arrival.keys.shape[1], one.similarity, one.exact, identical
+        )
+    return explain_pair(options, _decided(a), _decided(b), facts)
+
+
+def _decided(document: Document) -> DecidedDocument:
+    status = KEPT if document.duplicate_of is None else REMOVED
+    return DecidedDocument(document.id, status, document.duplicate_of)
 
 
 def _document_rule(copy: bool, identical: bool) -> str:

@@ -23,11 +23,18 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from neardup.errors import Conflict, ParameterError
+from neardup.explanation import PairVerdict
 from neardup.formatting import format_count, parse_bytes
 from neardup.index import cutover, rebuild
 from neardup.index.answer import Answer, Document, DocumentCluster, SimilarDocument
 from neardup.index.exchange import export_store
-from neardup.index.explain import DocumentExplanation, Explanation, explain_query, explain_stored
+from neardup.index.explain import (
+    DocumentExplanation,
+    Explanation,
+    explain_query,
+    explain_stored,
+    explain_stored_pair,
+)
 from neardup.index.generation import OpenOptions
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
@@ -472,6 +479,29 @@ class Index:
         def question(view: View) -> DocumentExplanation | None:
             document = view.document(id)
             return None if document is None else explain_stored(view, document)
+
+        with self._opened.while_open() as generation:
+            return generation.answer(question)
+
+    def explain_pair(self, a: str, b: str) -> PairVerdict | None:
+        """Explain why two stored documents are duplicates of one another, or why they are not.
+
+        Args:
+            a: The id of a document.
+            b: The id of another one.
+
+        Returns:
+            How they compare, with a sentence; None if one of the ids is unknown.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "a quick brown fox jumps over the lazy dog")
+        >>> index.explain_pair("2", "1").verdict
+        'copy'
+        """
+
+        def question(view: View) -> PairVerdict | None:
+            one, other = view.document(a), view.document(b)
+            return None if one is None or other is None else explain_stored_pair(view, one, other)
 
         with self._opened.while_open() as generation:
             return generation.answer(question)

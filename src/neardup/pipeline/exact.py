@@ -37,6 +37,7 @@ from neardup.pipeline.record import (
     finish_run,
 )
 from neardup.pipeline.run import find_preferred, mark_kept
+from neardup.pipeline.run_inputs import describe_reading
 from neardup.pipeline.sorting import Records
 from neardup.pipeline.stage_files import digest
 from neardup.pipeline.stages.rank import rank_and_collapse, rank_documents
@@ -156,6 +157,7 @@ class ExactDuplicates:
                 **describe_input_options(job),
                 "filter": None if self.filtering is None else self.filtering.kind,
             },
+            "reading": describe_reading(job.reading),
             "counts": {
                 "documents": documents,
                 "kept": documents - removed - rejected,

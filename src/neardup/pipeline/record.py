@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 import neardup
@@ -20,7 +19,6 @@ from neardup import kernels
 from neardup.cluster import count_beyond_cap
 from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.shards import Shard
-from neardup.corpus.streams import name_read_errors
 from neardup.formats.tables import write_json
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
@@ -28,6 +26,7 @@ from neardup.pipeline.budget import peak_memory
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import RUN_FILE
+from neardup.pipeline.run_inputs import describe_file, describe_reading, hash_file
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.decide import RoundTally
@@ -137,6 +136,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "keep_full": job.keep_full,
             "merge_rows": columns.id if job.merge_rows else None,
         },
+        "reading": describe_reading(job.reading),
         "counts": {
             "documents": counts.documents,
             "kept": counts.documents - counts.removed - counts.rejected,
@@ -325,13 +325,19 @@ class InputHasher:
             self._hashes[file] = self._pool.submit(hash_file, file)
 
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
-        """Return the size, the hash and the number of documents of each new input."""
+        """Return the size, the hash, the number of documents and the source of each new input."""
         described = []
         counts = np.diff(catalogue.starts)[catalogue.new :].tolist()
         for file, rows in zip(catalogue.files[catalogue.new :], counts, strict=True):
             size, digest = self._hashes[file].result()
             described.append(
-                {"file": file.name, "size": size, "documents": rows, "xxh3_128": digest}
+                {
+                    "file": file.name,
+                    "size": size,
+                    "documents": rows,
+                    "xxh3_128": digest,
+                    "source": describe_file(file),
+                }
             )
         return described
 
@@ -340,16 +346,6 @@ class InputHasher:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-
-
-def hash_file(file: InputFile) -> tuple[int, str]:
-    """Return the size of a file, and the hash of its bytes."""
-    digest, size = xxhash.xxh3_128(), 0
-    with name_read_errors(file), open(file.path, "rb", buffering=0) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
 
 
 def finish_run(

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,16 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.corpus.dialects import USUAL, Dialect
-from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFile
-from neardup.corpus.shards import Reading, Shard
+from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, NeardupError, OutputError, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import write_error, write_json
+from neardup.pipeline.run_inputs import (
+    describe_file,
+    describe_reading,
+    parse_file,
+    parse_reading,
+)
 from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, have_same_layout
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
@@ -120,13 +123,13 @@ class SketchSet:
                 "fingerprint": self.spec.fingerprint,
                 "documents": len(self.kept),
                 "kept": int(np.count_nonzero(self.kept)),
-                "reading": _describe_reading(self.shards[0].reading) if self.shards else None,
+                "reading": describe_reading(self.shards[0].reading) if self.shards else None,
                 "shards": [
                     {
                         "key": key,
                         "part": shard.part,
                         "stamps": shard.stamps,
-                        "files": [_describe_file(file) for file in shard.files],
+                        "files": [describe_file(file) for file in shard.files],
                     }
                     for shard, key in zip(self.shards, self.keys, strict=True)
                 ],
@@ -141,37 +144,11 @@ def _check_key(key: object) -> str:
     return key
 
 
-def _describe_file(file: InputFile) -> dict[str, Any]:
-    # File names are bytes; JSON has only text.
-    listed = asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
-    if file.dialect == USUAL:
-        del listed["dialect"]
-    return listed
-
-
-def _describe_reading(reading: Reading) -> dict[str, Any]:
-    return asdict(reading) | {"columns": reading.columns.stated}
-
-
-def _read_file(listed: dict[str, Any]) -> InputFile:
-    path = Path(os.fsdecode(bytes.fromhex(listed["path"])))
-    folders = listed.get("folders")
-    return InputFile(
-        **{
-            **listed,
-            "path": path,
-            "folders": None if folders is None else tuple(folders),
-            "dialect": Dialect(**listed.get("dialect", {})),
-        }
-    )
-
-
 def _read_shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
-    files = tuple(map(_read_file, listed["files"]))
-    how = Reading(Columns(**reading["columns"]), reading["chunk"], reading["shard"])
+    files = tuple(map(parse_file, listed["files"]))
     stamps = tuple((size, time) for size, time in listed["stamps"])
     part = None if listed["part"] is None else (listed["part"][0], listed["part"][1])
-    return Shard(files, stamps, how, part)
+    return Shard(files, stamps, parse_reading(reading), part)
 
 
 def _read_kept(file: BlockReader) -> NDArray[np.bool_]:

@@ -34,6 +34,7 @@ from neardup.pipeline.backends.spark.rank import count_undated
 from neardup.pipeline.backends.spark.sketch import SketchedFiles
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import LISTED_BUCKETS, SAMPLED_MEMBERS
+from neardup.pipeline.run_inputs import describe_file, hash_file
 from neardup.pipeline.stages.tables import TableSummary
 from neardup.text.arrays import Ragged
 
@@ -239,6 +240,7 @@ def _describe_inputs(
             "size": one["size"],
             "documents": rows[one["number"]],
             "xxh3_128": one["hash"],
+            "source": describe_file(files[one["number"]]),
         }
         for one in sorted(hashed, key=lambda one: one["number"])
     ]
@@ -259,7 +261,7 @@ class HashInputs:
         for batch in batches:
             for number in read_numbers(batch, "id").tolist():
                 file = self.files.value[number]
-                size, digest = record.hash_file(file)
+                size, digest = hash_file(file)
                 yield make_batch(
                     number=np.array([number]),
                     size=np.array([size]),

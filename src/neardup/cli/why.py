@@ -1,0 +1,168 @@
+"""neardup why: explain the decision about a document of a run or an index, or about two of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from neardup.cli.arguments import PlainJson, Quiet, Workers, argument, flag, read_key
+from neardup.cli.console import print_json, progress_for
+from neardup.cli.index import IndexKey, open_to_read
+
+if TYPE_CHECKING:
+    from neardup.index.index import Index
+    from neardup.report.differences import TextComparison, TextPiece
+
+WIDTH = 14
+SHOWN = 1_000
+"""Characters that are shown of a passage that differs."""
+MARKS = {False: ("[", "]"), True: ("\x1b[7m", "\x1b[27m")}
+"""What is written around words that differ: into a pipe, and on a terminal."""
+
+
+def why(
+    where: Annotated[
+        Path, argument("RUN", "The folder of a finished run, or of an index.", readable=False)
+    ],
+    id: Annotated[str, argument("ID", "The id of the document, or of a run its file:row.")],
+    other: Annotated[
+        str | None, argument("ID2", "Another one: why these two are duplicates, or why not.")
+    ] = None,
+    nearest: Annotated[
+        bool,
+        flag(
+            "For a kept document, read the inputs of the run again however large they are, to find "
+            "what it met.",
+            "--nearest",
+        ),
+    ] = False,
+    key_file: IndexKey = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: PlainJson = False,
+) -> None:
+    """Explain why a document was removed or kept, or why two were not found to be duplicates.
+
+    Of a removed document it shows the witness, the similarity and the words that differ; of a kept
+    one what was nearest among the documents that it met; of two, whether they met at all, with the
+    probability of that, and how similar they are. The texts are read from the inputs of the run,
+    which must be where they were, unchanged.
+    """
+    from neardup.errors import UsageError
+    from neardup.pipeline.budget import check_workers
+    from neardup.pipeline.output import is_run
+
+    if is_run(where):
+        _explain_run(where, id, other, nearest, key_file, check_workers(workers), quiet, as_json)
+        return
+    if not where.is_dir() or not any(where.iterdir()):
+        raise UsageError(
+            f"{where} holds neither a finished run nor an index: give the folder of one"
+        )
+    with open_to_read(where, key_file) as index:
+        if other is None:
+            explain_document(index, id, as_json)
+        else:
+            _explain_pair(index, id, other, as_json)
+
+
+def _explain_run(
+    run: Path,
+    id: str,
+    other: str | None,
+    nearest: bool,
+    key_file: Path | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    with progress_for(quiet=quiet or as_json) as progress:
+        from neardup.report.run_explanation import RunExplainer
+
+        explainer = RunExplainer(run, read_key(key_file), workers, progress)
+        explained = (
+            explainer.explain(id, nearest) if other is None else explainer.explain_pair(id, other)
+        )
+    if as_json:
+        print_json(explained.as_dict)
+        return
+    print(explained)
+    names = ("its witness", "itself") if other is None else (id, other)
+    if explained.differences is not None:
+        print("\n".join(differing_words(explained.differences, names)))
+
+
+def explain_document(index: Index, id: str, as_json: bool) -> None:
+    """Print why a document of an index is a copy or kept, and how texts that it keeps differ."""
+    explanation = index.explain_document(id)
+    if explanation is None:
+        raise _unknown(index, id)
+    if as_json:
+        print_json(explanation.as_dict)
+        return
+    print(explanation)
+    if explanation.witness is not None:
+        _print_texts(index, explanation.witness.id, id, ("its witness", "itself"))
+
+
+def _explain_pair(index: Index, id: str, other: str, as_json: bool) -> None:
+    """Print how two documents of an index compare."""
+    verdict = index.explain_pair(id, other)
+    if verdict is None:
+        raise _unknown(index, id if index.get(id) is None else other)
+    if as_json:
+        print_json(verdict.as_dict)
+        return
+    print(verdict)
+    _print_texts(index, id, other, (id, other))
+
+
+def _unknown(index: Index, id: str) -> Exception:
+    from neardup.errors import UsageError
+
+    return UsageError(f"{index.path} has no document {id!r}: check the id")
+
+
+def _print_texts(index: Index, one: str, other: str, names: tuple[str, str]) -> None:
+    from neardup.report.differences import compare_texts
+
+    left, right = index.text(one), index.text(other)
+    if isinstance(left, str) and isinstance(right, str):
+        print("\n".join(differing_words(compare_texts(left, right), names)))
+
+
+def differing_words(differences: TextComparison, names: tuple[str, str]) -> Iterator[str]:
+    """Yield both texts where they differ, with the words that are not equal marked."""
+    width = max(WIDTH, *(len(name) + 2 for name in names)) if max(map(len, names)) < 40 else WIDTH
+    if not differences.hunks:
+        yield f"{'texts':{width}}the same words"
+    for hunk in differences.hunks:
+        if hunk.same_before:
+            yield f"{'texts':{width}}{_equal(hunk.same_before)}"
+        yield f"{names[0]:{width}}{_mark(hunk.kept)}"
+        yield f"{names[1]:{width}}{_mark(hunk.copy)}"
+    if not differences.complete:
+        yield f"{'texts':{width}}more differences are not shown"
+    elif differences.hunks and differences.same_after:
+        yield f"{'texts':{width}}{_equal(differences.same_after)}"
+
+
+def _equal(words: int) -> str:
+    return "1 equal word" if words == 1 else f"{words:,} equal words"
+
+
+def _mark(pieces: Sequence[TextPiece]) -> str:
+    begin, end = MARKS[sys.stdout.isatty()]
+    shown = (
+        f"{begin}{_visible(piece.text)}{end}" if piece.changed else _visible(piece.text)
+        for piece in pieces
+    )
+    line = " ".join(" ".join(shown).split())
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}{end} ..."
+
+
+def _visible(text: Any) -> str:
+    """Return a text without control characters, which could command the terminal."""
+    return "".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text.strip())

@@ -1,0 +1,210 @@
+"""Explain in sentences how two documents compare: one wording for results, runs and an index.
+
+Each of these finds the facts in its own way; `explain_pair` says what follows from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from neardup.options import Options
+
+KEPT, REMOVED, REJECTED = "kept", "removed", "rejected"
+
+
+@dataclass(frozen=True)
+class DecidedDocument:
+    """The decision about a document: kept, removed with its witness, or rejected."""
+
+    id: Any
+    status: str
+    witness: Any = None
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """What is known about two documents.
+
+    Attributes:
+        buckets: The hash tables in which both have the same key.
+        tables: The number of hash tables.
+        similarity: How similar they are; None if that is not known.
+        exact: Whether the similarity is exact, not estimated.
+        identical: Whether they are word for word the same.
+        apart: What keeps them apart however similar they are, in words; empty if nothing does.
+    """
+
+    buckets: int
+    tables: int
+    similarity: float | None
+    exact: bool
+    identical: bool = False
+    apart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PairVerdict:
+    """How two documents compare, and why they are or are not duplicates; `str()` is a sentence.
+
+    Attributes:
+        a, b: The ids of the documents.
+        verdict: `copy` (one is the witness of the other), `same cluster`, `identical`, `vetoed`,
+            `other group`, `never met`, `not similar`, `other witness`, `not compared` or
+            `rejected`.
+        sentence: What was decided, and why.
+        similarity: How similar they are; None if that is not known.
+        exact: Whether the similarity is exact, not estimated.
+        buckets: The hash tables in which both have the same key.
+        tables: The number of hash tables.
+        probability: How likely documents of this similarity meet in a bucket.
+    """
+
+    a: Any
+    b: Any
+    verdict: str
+    sentence: str
+    similarity: float | None
+    exact: bool
+    buckets: int
+    tables: int
+    probability: float | None
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def explain_pair(
+    options: Options, a: DecidedDocument, b: DecidedDocument, facts: PairFacts
+) -> PairVerdict:
+    """Return why two documents are duplicates, or why they are not.
+
+    Args:
+        options: The options of the run or the index.
+        a: The decision about the one that is asked for first.
+        b: The decision about the other one.
+        facts: How they compare.
+    """
+    verdict, reason = _verdict(options, a, b, facts)
+    chance = None
+    if facts.similarity is not None:
+        chance = options.meeting.probability(facts.similarity)
+    return PairVerdict(
+        a.id,
+        b.id,
+        verdict,
+        f"{a.id!r} and {b.id!r}: {reason}",
+        facts.similarity,
+        facts.exact,
+        facts.buckets,
+        facts.tables,
+        chance,
+    )
+
+
+def _verdict(
+    options: Options, a: DecidedDocument, b: DecidedDocument, facts: PairFacts
+) -> tuple[str, str]:
+    """Return the verdict about a pair, and its reason."""
+    rejected = [one for one in (a, b) if one.status == REJECTED]
+    if rejected:
+        names = " and ".join(repr(one.id) for one in rejected)
+        return REJECTED, f"{names} could not be compared with any document"
+    likeness = describe_similarity(options, facts)
+    for copy, witness in ((a, b), (b, a)):
+        if copy.witness == witness.id and copy.status == REMOVED:
+            return "copy", f"{copy.id!r} was removed because of {witness.id!r}; {likeness}"
+    if a.status == b.status == REMOVED and a.witness == b.witness:
+        return "same cluster", f"both were removed as copies of {a.witness!r}; {likeness}"
+    if facts.apart and (apart := _decisive(options, facts)):
+        return apart, f"kept apart by {' and '.join(facts.apart)}; {likeness}"
+    if facts.identical:
+        return "identical", "word for word the same"
+    if not facts.buckets:
+        return "never met", f"they never met: {likeness}{_chance(options, facts)}"
+    if not _is_similar(options, facts):
+        return "not similar", f"they met, and are not similar enough: {likeness}"
+    return _similar_and_met(options, a, b, likeness)
+
+
+def _similar_and_met(
+    options: Options, a: DecidedDocument, b: DecidedDocument, likeness: str
+) -> tuple[str, str]:
+    removed = [one for one in (a, b) if one.status == REMOVED]
+    if removed:
+        each = " and ".join(f"{one.id!r} because of {one.witness!r}" for one in removed)
+        was = "were removed" if len(removed) > 1 else "was removed"
+        return (
+            "other witness",
+            f"{each} {was}, the best-ranked kept document that is similar; {likeness}",
+        )
+    one_way = "" if options.exact_measure.components else "in the direction that counts, or "
+    return (
+        "not compared",
+        f"both were kept: they were not compared {one_way}because more than {options.limit:,} "
+        f"kept documents are in their buckets (--limit); {likeness}",
+    )
+
+
+def _decisive(options: Options, facts: PairFacts) -> str:
+    """Return the verdict about a pair that is kept apart; empty if it would be apart anyway."""
+    if any(one.startswith("--within") for one in facts.apart):
+        return "other group"
+    similar = facts.similarity is None or facts.identical or _is_similar(options, facts)
+    return "vetoed" if similar and (facts.buckets or facts.identical) else ""
+
+
+def _is_similar(options: Options, facts: PairFacts) -> bool:
+    if options.verify == "none":
+        return facts.buckets > 0
+    return facts.similarity is not None and facts.similarity >= options.threshold
+
+
+def _chance(options: Options, facts: PairFacts) -> str:
+    if facts.similarity is None:
+        return ""
+    chance = options.meeting.probability(facts.similarity)
+    return f"; documents that similar meet with a probability of {chance:.4f}"
+
+
+def describe_similarity(options: Options, facts: PairFacts) -> str:
+    """Return the similarity, the rule and the shared buckets, as part of a sentence."""
+    met = f"in {facts.buckets:,} of {facts.tables:,} buckets together"
+    if not facts.buckets:
+        met = f"in none of {facts.tables:,} buckets together"
+    if facts.similarity is None:
+        return f"{met}, how similar they are is not known"
+    how = "" if facts.exact else " (estimated)"
+    return f"{facts.similarity:.4f} similar{how} ({describe_rule(options)}), {met}"
+
+
+def describe_rule(options: Options) -> str:
+    """Return in words what counts as similar."""
+    if options.verify == "none":
+        return "a shared bucket is enough"
+    if is_by_distance(options):
+        return f"at most {options.hamming} bits differ"
+    what = name_measure(options) if options.verify == "exact" else name_estimate(options)
+    return f"{what} >= {options.threshold:g}"
+
+
+def is_by_distance(options: Options) -> bool:
+    """Return whether documents are judged by the distance of their fingerprints."""
+    return options.by_bits and options.verify == "estimate"
+
+
+def name_estimate(options: Options) -> str:
+    """Return what signatures are compared by, in a sentence."""
+    if options.by_bits:
+        return f"{options.spec.slots}-bit SimHash"
+    return f"estimated {name_measure(options)}"
+
+
+def name_measure(options: Options) -> str:
+    """Return the measure's name in a sentence."""
+    return options.exact_measure.label

@@ -1,0 +1,195 @@
+"""The inputs of a run as its files describe them, and how its documents are read again.
+
+run.json and set.json say where each input was and how it was read. A file that is gone or has
+changed since is refused: what it has now would explain nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import xxhash
+
+from neardup.corpus.dialects import USUAL, Dialect
+from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import Chunk, chunks_of, parse_chunk
+from neardup.corpus.shards import Reading
+from neardup.corpus.streams import name_read_errors
+from neardup.errors import InputError
+from neardup.runtime import SILENT, Progress, map_in_order
+
+Done = TypeVar("Done")
+QUICKLY_READ = 64 << 20
+"""Bytes that are read without showing progress."""
+
+
+def describe_file(file: InputFile) -> dict[str, Any]:
+    """Return an input for a JSON file."""
+    # File names are bytes; JSON has only text.
+    listed = asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
+    if file.dialect == USUAL:
+        del listed["dialect"]
+    return listed
+
+
+def parse_file(listed: dict[str, Any]) -> InputFile:
+    """Return the input that `describe_file` has described."""
+    path = Path(os.fsdecode(bytes.fromhex(listed["path"])))
+    folders = listed.get("folders")
+    return InputFile(
+        **{
+            **listed,
+            "path": path,
+            "folders": None if folders is None else tuple(folders),
+            "dialect": Dialect(**listed.get("dialect", {})),
+        }
+    )
+
+
+def describe_reading(reading: Reading) -> dict[str, Any]:
+    """Return how inputs are read for a JSON file."""
+    return asdict(reading) | {"columns": reading.columns.stated}
+
+
+def parse_reading(listed: dict[str, Any]) -> Reading:
+    """Return the reading that `describe_reading` has described."""
+    return Reading(Columns(**listed["columns"]), listed["chunk"], listed["shard"])
+
+
+def hash_file(file: InputFile) -> tuple[int, str]:
+    """Return the size of a file, and the hash of its bytes."""
+    digest, size = xxhash.xxh3_128(), 0
+    with name_read_errors(file), open(file.path, "rb", buffering=0) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class FoundDocument:
+    """A document of a run, read again; `documents` has it alone."""
+
+    name: str
+    file: str
+    row: int
+    documents: Documents
+
+    @property
+    def text(self) -> str:
+        """Its text, or its tokens with blanks between them."""
+        value = self.documents.texts[0].as_py()
+        return value if isinstance(value, str) else " ".join(map(str, value or []))
+
+
+@dataclass(frozen=True)
+class ReadBatch:
+    """Consecutive documents of a file, or one of each file; their files and rows."""
+
+    documents: Documents
+    files: tuple[InputFile, ...]
+    first_row: int
+
+    def place(self, at: int) -> tuple[str, int]:
+        """Return the file and the row of document number `at`."""
+        if len(self.files) > 1:
+            return self.files[at].name, 0
+        return self.files[0].name, self.first_row + at
+
+    def at(self, places: Collection[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], int, str]]:
+        """Yield those of the places that are in this batch, each with its number and its id."""
+        mine = {self.place(at): at for at in range(len(self.documents))}
+        chosen = [place for place in places if place in mine]
+        names = self.names() if chosen else []
+        yield from ((place, mine[place], names[mine[place]]) for place in chosen)
+
+    def names(self) -> list[str]:
+        """Return the ids of the documents, or file:row where they have none."""
+        own = self.documents.ids
+        ids = own if isinstance(own, list) else own.to_pylist()
+        return [
+            "{}:{}".format(*self.place(at)) if id is None else str(id) for at, id in enumerate(ids)
+        ]
+
+    def document(self, at: int, name: str) -> FoundDocument:
+        """Return document number `at`."""
+        return FoundDocument(name, *self.place(at), self.documents.take(np.array([at])))
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """The inputs of a finished run.
+
+    files    in input order
+    records  what run.json says about each
+    reading  how they were read
+    """
+
+    files: list[InputFile]
+    records: list[dict[str, Any]]
+    reading: Reading
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> RunInputs | None:
+        """Return the inputs that run.json describes; None if an older version wrote it."""
+        listed = record.get("inputs", [])
+        if "reading" not in record or not all("source" in one for one in listed):
+            return None
+        files = [parse_file(one["source"]) for one in listed]
+        return cls(files, listed, parse_reading(record["reading"]))
+
+    @property
+    def stored(self) -> int:
+        """The bytes of all inputs."""
+        return sum(int(one["size"]) for one in self.records)
+
+    def named(self, names: Collection[str]) -> list[InputFile]:
+        """Return the files with these names, in input order."""
+        return [file for file in self.files if file.name in names]
+
+    def check(self, files: Iterable[InputFile]) -> None:
+        """Raise `InputError` if one of the files is gone or has changed since the run."""
+        records = dict(zip(self.files, self.records, strict=True))
+        for file in files:
+            wanted = records[file]
+            same = file.path.is_file() and file.path.stat().st_size == wanted["size"]
+            if not same or hash_file(file)[1] != wanted["xxh3_128"]:
+                how = "has changed since the run" if file.path.exists() else "is not there any more"
+                raise InputError(
+                    f"{file.name} {how}, so that its texts can't be read again: restore it, or run "
+                    "again",
+                    file.name,
+                )
+
+    def read(
+        self,
+        files: list[InputFile],
+        work: Callable[[Documents], Done],
+        workers: int,
+        progress: Progress,
+    ) -> Iterator[tuple[ReadBatch, Done]]:
+        """Yield the documents of these files, in order, each batch with what `work` makes of it."""
+        columns = self.reading.columns
+        before: InputFile | None = None
+        row = 0
+        chunks = chunks_of(files, columns, self.reading.chunk)
+
+        def parse(chunk: Chunk) -> tuple[Documents, Done]:
+            documents = parse_chunk(chunk, columns)
+            return documents, work(documents)
+
+        total = sum(file.path.stat().st_size for file in files)
+        progress = progress if total > QUICKLY_READ else SILENT
+        progress.stage("reading", total, "bytes")
+        for chunk, (documents, done) in map_in_order(chunks, parse, workers):
+            progress.advance(chunk.stored)
+            if len(chunk.files) > 1 or chunk.files[0] != before:
+                row = 0
+            yield ReadBatch(documents, chunk.files, row), done
+            before, row = chunk.files[-1], row + len(documents)

@@ -1,0 +1,259 @@
+"""Find documents of a finished run: what its tables say about them, and their texts in its inputs.
+
+Only documents that were kept and have no copies are in no table; their ids are looked for in the
+inputs, which are read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from neardup.corpus.documents import Documents
+from neardup.errors import FormatError, InputError, UsageError
+from neardup.explanation import KEPT, REJECTED, REMOVED, DecidedDocument
+from neardup.pipeline.output import RUN_FILE, is_run
+from neardup.pipeline.run_inputs import FoundDocument, RunInputs
+from neardup.runtime import Progress
+
+MOST_IDS: Final = 1_000_000
+"""Ids among which those near to an unknown one are looked for."""
+
+Row = dict[str, Any]
+Place = tuple[str, int]
+"""A file, by its name, and a row."""
+
+
+@dataclass(frozen=True)
+class RunDocument:
+    """A document of a run as its tables have it; its file is empty if no table has it.
+
+    Attributes:
+        id: Its id, or file:row.
+        status: `kept`, `removed` or `rejected`.
+        file, row: Where it is.
+        witness: The id of its witness; of a vetoed document, of the one that it would have.
+        witness_file, witness_row: Where that is.
+        similarity: How similar the two are.
+        exact: Whether that is exact.
+        reason: Why it was rejected.
+        copies: The number of documents that were removed because of it.
+        vetoed: Whether it is kept only because of --distinguish.
+    """
+
+    id: str
+    status: str
+    file: str = ""
+    row: int = 0
+    witness: str | None = None
+    witness_file: str = ""
+    witness_row: int = 0
+    similarity: float | None = None
+    exact: bool = True
+    reason: str = ""
+    copies: int = 0
+    vetoed: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return self.file, self.row
+
+    @property
+    def decided(self) -> DecidedDocument:
+        """The decision about it."""
+        witness = self.witness if self.status == REMOVED else None
+        return DecidedDocument(self.id, self.status, witness)
+
+
+def read_run_record(run: Path) -> dict[str, Any]:
+    """Return the content of run.json of a finished run."""
+    if not is_run(run):
+        raise UsageError(
+            f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
+        )
+    record: dict[str, Any] = json.loads((run / RUN_FILE).read_bytes())
+    return record
+
+
+class RunDocuments:
+    """The documents of a finished run.
+
+    Args:
+        run: The folder of the run.
+        record: The content of its run.json.
+        workers: Threads that read.
+        progress: Told how far reading is.
+    """
+
+    def __init__(self, run: Path, record: dict[str, Any], workers: int, progress: Progress) -> None:
+        self.run, self.workers, self.progress = run, workers, progress
+        self._merged = bool(record["parameters"].get("merge_rows"))
+        self._described = RunInputs.of(record)
+        self._problem = ""
+
+    @property
+    def inputs(self) -> RunInputs | None:
+        """The inputs; None if documents can't be read from them again."""
+        return None if self._merged else self._described
+
+    @property
+    def problem(self) -> str:
+        """Why texts are not compared, after they could not be read."""
+        why = self._problem or "they could not be found in the inputs"
+        if self._described is None:
+            why = "the run does not say how its inputs are read"
+        elif self._merged:
+            why = "a document is made of several rows (--merge-rows)"
+        return f"texts are not compared: {why}"
+
+    # -- what the tables have ---------------------------------------------------------------------
+
+    def look_up(self, id: str) -> RunDocument | None:
+        """Return the document that has this id, or is at this file:row; None if no table has it."""
+        found = self._rows_of(id)
+        if not found:
+            return None
+        places = sorted({(row["file"], row["row"]) for _, row in found})
+        if len(places) > 1:
+            raise _repeated(id, places)
+        tables = dict(found)
+        if "rejected" in tables:
+            row = tables["rejected"]
+            return RunDocument(row["id"], REJECTED, *places[0], reason=row["reason"])
+        copies = tables["clusters"]["size"] - 1 if "clusters" in tables else 0
+        kind = next((name for name in ("removed", "vetoed") if name in tables), None)
+        if kind is None:
+            return RunDocument(tables["clusters"]["id"], KEPT, *places[0], copies=copies)
+        row = tables[kind]
+        return RunDocument(
+            row["id"],
+            REMOVED if kind == "removed" else KEPT,
+            *places[0],
+            row["witness"],
+            row["witness_file"] or "",
+            row["witness_row"] or 0,
+            row["similarity"],
+            row["exact"],
+            copies=copies,
+            vetoed=kind == "vetoed",
+        )
+
+    def _rows_of(self, id: str) -> list[tuple[str, Row]]:
+        """Return the rows of all tables about a document, each with the name of its table."""
+        found = list(self._filter(pc.field("id") == id))
+        file, _, row = id.rpartition(":")
+        if found or not (file and row.isascii() and row.isdigit() and len(row) < 19):
+            return found
+        return list(self._filter((pc.field("file") == file) & (pc.field("row") == int(row))))
+
+    def _filter(self, wanted: pc.Expression) -> Iterator[tuple[str, Row]]:
+        for name in ("removed", "rejected", "clusters", "vetoed"):
+            path = self.run / f"{name}.parquet"
+            if not path.exists():
+                continue
+            try:
+                with pa.OSFile(os.fsencode(path), "rb") as file:
+                    table = pq.read_table(file, filters=wanted, use_threads=False)
+            except (OSError, pa.ArrowException) as error:
+                raise FormatError(
+                    f"{path} is damaged ({type(error).__name__}): run neardup dedup again"
+                ) from None
+            yield from ((name, row) for row in table.to_pylist())
+
+    # -- what the inputs have ---------------------------------------------------------------------
+
+    def find(self, ids: Sequence[str]) -> list[tuple[RunDocument, FoundDocument | None]]:
+        """Return the documents with these ids, each as it was read again, None if it can't be."""
+        known = {id: self.look_up(id) for id in ids}
+        places = [document.place for document in known.values() if document]
+        unknown = [id for id, document in known.items() if document is None]
+        if unknown:
+            read = self._search(unknown, places)
+        else:
+            read = {(one.file, one.row): one for one in self.read(places)}
+        found: list[tuple[RunDocument, FoundDocument | None]] = []
+        for id in ids:
+            document = known[id]
+            if document is None:
+                found.append((RunDocument(read[id].name, KEPT), read[id]))
+            else:
+                found.append((document, read.get(document.place)))
+        return found
+
+    def read(self, places: Sequence[Place]) -> list[FoundDocument]:
+        """Return the documents at these places, as far as their files can be read."""
+        inputs = self.inputs
+        files = inputs.named({file for file, _ in places}) if inputs else []
+        if inputs is None or not self._check(files):
+            return []
+        wanted = set(places)
+        found: dict[Place, FoundDocument] = {}
+        for batch, _ in inputs.read(files, _nothing, self.workers, self.progress):
+            found |= {place: batch.document(at, name) for place, at, name in batch.at(wanted)}
+            if len(found) == len(wanted):
+                break
+        return [found[place] for place in places if place in found]
+
+    def _check(self, files: Sequence[Any]) -> bool:
+        """Return whether files can be read again; `problem` says why not."""
+        try:
+            if self.inputs is not None:
+                self.inputs.check(files)
+        except InputError as error:
+            self._problem = str(error)
+            return False
+        return True
+
+    def check_all(self) -> bool:
+        """Return whether all inputs can be read again; `problem` says why not."""
+        return self.inputs is not None and self._check(self.inputs.files)
+
+    def _search(self, ids: Sequence[str], places: Sequence[Place]) -> dict[Any, FoundDocument]:
+        """Return documents by their ids and places; raise UsageError if an id does not exist."""
+        inputs = self.inputs
+        if inputs is None or not self.check_all():
+            raise UsageError(
+                f"no table of {self.run} has {ids[0]!r}: it was kept and has no copies, or does "
+                f"not exist; {self.problem}"
+            )
+        wanted, known = set(ids), set(places)
+        found: dict[Any, FoundDocument] = {}
+        names: list[str] = []
+        for batch, _ in inputs.read(inputs.files, _nothing, self.workers, self.progress):
+            own = batch.names()
+            for at, name in enumerate(own):
+                place = batch.place(at)
+                by_place = "{}:{}".format(*place)
+                for key in wanted & {name, by_place}:
+                    if key in found:
+                        first = found[key]
+                        raise _repeated(key, [(first.file, first.row), place])
+                    found[key] = batch.document(at, name)
+                if place in known:
+                    found[place] = batch.document(at, name)
+            names += own[: MOST_IDS - len(names)]
+        for id in ids:
+            if id not in found:
+                near = get_close_matches(id, names, 3, 0.6)
+                hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "check the id"
+                raise UsageError(f"{self.run} has no document {id!r}: {hint}")
+        return found
+
+
+def _nothing(_: Documents) -> None:
+    pass
+
+
+def _repeated(id: str, places: Sequence[Place]) -> UsageError:
+    shown = ", ".join(f"{file}:{row}" for file, row in places[:5])
+    return UsageError(f"several documents have the id {id!r}: name one by file and row: {shown}")

@@ -1,0 +1,321 @@
+"""Explain the decisions of a finished run: from its tables, and from its inputs, read again.
+
+The tables say what was decided. Why it was decided is found by sketching the documents again: those
+that are asked for, and for a kept document all that it may have met, which are compared with it
+while the inputs are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from neardup.errors import FormatError, UsageError
+from neardup.explanation import (
+    KEPT,
+    REJECTED,
+    REMOVED,
+    PairFacts,
+    PairVerdict,
+    describe_rule,
+    explain_pair,
+)
+from neardup.formatting import format_bytes
+from neardup.keys import Key
+from neardup.pipeline.output import RUN_FILE
+from neardup.pipeline.run_inputs import FoundDocument
+from neardup.report.differences import TextComparison, compare_texts
+from neardup.report.run_comparison import MeetingSearch, RunComparison, options_of_run
+from neardup.report.run_documents import Place, RunDocument, RunDocuments, read_run_record
+from neardup.result import explain_kept, explain_rejected, explain_removed, explain_vetoed
+from neardup.runtime import SILENT, Progress
+
+NEAREST: Final = 5
+"""The documents that are shown of those that a kept one met."""
+READ_UNASKED: Final = 2 << 30
+"""Bytes of inputs that are read again for a kept document without being asked to."""
+WIDTH: Final = 14
+
+
+def _shared(own: int, other: int, both: int) -> str:
+    shingles = "shingle" if both == 1 else "shingles"
+    return f"{both:,} {shingles} of {own:,} here and {other:,} there"
+
+
+@dataclass(frozen=True)
+class NearDocument:
+    """A document that the explained one met: how similar it is, and what was decided about it."""
+
+    id: str
+    file: str
+    row: int
+    similarity: float
+    buckets: int
+    status: str
+
+
+@dataclass(frozen=True)
+class RunExplanation:
+    """Why a document of a run was kept, removed or rejected; `str()` gives a page to read.
+
+    Attributes:
+        id: The id of the document.
+        status: `kept`, `removed` or `rejected`.
+        sentence: What was decided, and why.
+        file, row: Where it is.
+        witness: The id of its witness; of a vetoed document, of the one that it would have.
+        similarity: How similar the two are.
+        vetoed: Whether it is kept only because of --distinguish.
+        rule: What counts as similar.
+        shingles: The number of its shingles, of its witness's, and of those that both have.
+        buckets: The hash tables in which it met its witness, and the number of all.
+        copies: The number of documents that were removed because of it.
+        met: The number of documents that it shares a bucket with; None if they were not counted.
+        nearest: The most similar of them.
+        notes: What could not be found out, and why.
+        differences: How its text differs from that of its witness, if both could be read.
+    """
+
+    id: str
+    status: str
+    sentence: str
+    file: str = ""
+    row: int = 0
+    witness: str | None = None
+    similarity: float | None = None
+    vetoed: bool = False
+    rule: str = ""
+    shingles: tuple[int, int, int] | None = None
+    buckets: tuple[int, int] | None = None
+    copies: int = 0
+    met: int | None = None
+    nearest: tuple[NearDocument, ...] = ()
+    notes: tuple[str, ...] = ()
+    differences: TextComparison | None = field(default=None, repr=False)
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = (f"{name:{WIDTH}}{what}" for name, what in self._lines())
+        return "\n".join([self.sentence, *lines])
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        yield "document", f"{self.file}:{self.row}"
+        if self.witness is not None:
+            yield "witness", self.witness
+        if self.shingles is not None:
+            yield "shared", _shared(*self.shingles)
+        if self.buckets is not None:
+            yield "buckets", "{:,} of {:,} shared".format(*self.buckets)
+        if self.met is not None:
+            what = "1 document shares" if self.met == 1 else f"{self.met:,} documents share"
+            yield "met", f"{what} a bucket with it ({self.rule})"
+        for place, near in enumerate(self.nearest):
+            name = "" if place else "nearest"
+            yield name, f"{near.similarity:.4f} {near.id}, {near.status}"
+        for note in self.notes:
+            yield "note", note
+
+
+@dataclass(frozen=True)
+class RunPair:
+    """How two documents of a run compare; `str()` gives a page to read.
+
+    Attributes:
+        verdict: What follows from the decisions and the comparison.
+        shingles: The number of shingles of both, and of those that both have.
+        notes: What could not be found out, and why.
+        differences: How the texts differ, if both could be read.
+    """
+
+    verdict: PairVerdict
+    shingles: tuple[int, int, int] | None = None
+    notes: tuple[str, ...] = ()
+    differences: TextComparison | None = field(default=None, repr=False)
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [self.verdict.sentence]
+        if self.shingles is not None:
+            lines.append(f"{'shared':{WIDTH}}{_shared(*self.shingles)}")
+        lines += (f"{'note':{WIDTH}}{note}" for note in self.notes)
+        return "\n".join(lines)
+
+
+class RunExplainer:
+    """Answers questions about the documents of a finished run.
+
+    Args:
+        run: The folder of the run.
+        key: The secret key of hash siphash, if the run had one.
+        workers: Threads that read and sketch.
+        progress: Told how far reading is.
+    """
+
+    def __init__(
+        self, run: Path, key: Key | None = None, workers: int = 1, progress: Progress = SILENT
+    ) -> None:
+        record = read_run_record(run)
+        self._run = run
+        try:
+            self.options = options_of_run(record)
+            self._documents = RunDocuments(run, record, workers, progress)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{run / RUN_FILE} is damaged ({type(error).__name__}): run neardup dedup again"
+            ) from None
+        self._locked = ""
+        self._compared: RunComparison | None = None
+        if self.options is None:
+            return
+        if self.options.spec.key and key is None:
+            self._locked = "the run had a secret key: give --key-file to compare its documents"
+        else:
+            within = record["parameters"].get("within")
+            self._compared = RunComparison.of(run, self.options, key, within)
+
+    def explain(self, id: str, nearest: bool = False) -> RunExplanation:
+        """Explain the decision about a document.
+
+        Args:
+            id: The id of the document, or file:row.
+            nearest: Read all inputs again for a kept document, however large they are.
+        """
+        document, found = self._documents.find([id])[0]
+        explained = RunExplanation(
+            document.id,
+            document.status,
+            self._sentence(document),
+            found.file if found else document.file,
+            found.row if found else document.row,
+            document.witness,
+            document.similarity,
+            document.vetoed,
+            "" if self.options is None else describe_rule(self.options),
+            copies=document.copies,
+            notes=tuple(filter(None, [self._locked])),
+        )
+        if found is None:
+            return _noted(explained, self._documents.problem)
+        if document.witness is not None:
+            explained = self._add_witness(explained, document, found)
+        if document.status == KEPT and self._compared is not None:
+            explained = self._add_nearest(explained, found, self._compared, nearest)
+        return explained
+
+    def explain_pair(self, a: str, b: str) -> RunPair:
+        """Explain why two documents are duplicates of one another, or why they are not.
+
+        Args:
+            a: The id of a document, or file:row.
+            b: The id of another one.
+        """
+        if self.options is None:
+            raise UsageError(
+                f"{self._run} is a run of neardup exact, which compares no pairs: ask about one id"
+            )
+        (one, first), (other, second) = self._documents.find([a, b])
+        if first is None or second is None or self._compared is None:
+            note = self._locked or self._documents.problem
+            return RunPair(self._by_tables(one, other), notes=(note,))
+        facts, shingles = self._compared.compare(first.documents, second.documents)
+        return RunPair(
+            explain_pair(self.options, one.decided, other.decided, facts),
+            shingles,
+            differences=compare_texts(first.text, second.text),
+        )
+
+    def _by_tables(self, one: RunDocument, other: RunDocument) -> PairVerdict:
+        """Return what the tables alone say about two documents."""
+        assert self.options is not None  # noqa: S101  # runs of neardup exact are refused
+        tables = self.options.hash_tables.count
+        for copy, witness in ((one, other), (other, one)):
+            if copy.decided.witness == witness.id:
+                facts = PairFacts(0, tables, copy.similarity, copy.exact)
+                verdict = explain_pair(self.options, one.decided, other.decided, facts)
+                return replace(verdict, sentence=self._sentence(copy))
+        sentence = f"{self._sentence(one)}; {self._sentence(other)}"
+        return PairVerdict(one.id, other.id, "unknown", sentence, None, True, 0, tables, None)
+
+    def _sentence(self, document: RunDocument) -> str:
+        if document.status == REJECTED:
+            return explain_rejected(document.id, document.reason).sentence
+        if document.status == REMOVED:
+            return self._removed_sentence(document)
+        if self.options is None or not document.vetoed or document.similarity is None:
+            return explain_kept(document.id, document.copies).sentence
+        return explain_vetoed(
+            self.options, document.id, document.copies, document.witness, document.similarity
+        ).sentence
+
+    def _removed_sentence(self, document: RunDocument) -> str:
+        if document.witness is None or document.similarity is None:
+            return f"{document.id!r} was removed: a filter has seen it; its witness is not known"
+        if self.options is None:
+            return f"{document.id!r} was removed: a copy of {document.witness!r}, which was kept"
+        return explain_removed(
+            self.options, document.id, document.witness, document.similarity, document.exact
+        ).sentence
+
+    def _add_witness(
+        self, explained: RunExplanation, document: RunDocument, found: FoundDocument
+    ) -> RunExplanation:
+        """Add how the document compares with its witness."""
+        read = self._documents.read([(document.witness_file, document.witness_row)])
+        if not read:
+            return _noted(explained, f"the text of {document.witness!r} is not among the inputs")
+        differences = compare_texts(read[0].text, found.text)
+        explained = replace(explained, differences=differences)
+        if self._compared is None:
+            return explained
+        facts, (witness, own, both) = self._compared.compare(read[0].documents, found.documents)
+        return replace(
+            explained, buckets=(facts.buckets, facts.tables), shingles=(own, witness, both)
+        )
+
+    def _add_nearest(
+        self, explained: RunExplanation, found: FoundDocument, compared: RunComparison, asked: bool
+    ) -> RunExplanation:
+        """Add what a kept document met, and the most similar of it."""
+        inputs = self._documents.inputs
+        if inputs is None or not self._documents.check_all():
+            return _noted(explained, f"what it met is not known; {self._documents.problem}")
+        if inputs.stored > READ_UNASKED and not asked:
+            size = format_bytes(inputs.stored)
+            return _noted(explained, f"what it met is found by reading {size}: give --nearest")
+        met = 0
+        best: list[tuple[float, int, int, Place, str]] = []
+        search = MeetingSearch(compared, found.documents)
+        workers, progress = self._documents.workers, self._documents.progress
+        for batch, near in inputs.read(inputs.files, search, workers, progress):
+            for at, similarity, buckets in near:
+                place = batch.place(at)
+                if place != (found.file, found.row):
+                    met += 1
+                    best.append((-similarity, met, buckets, place, batch.names()[at]))
+            best = sorted(best)[:NEAREST]
+        nearest = tuple(
+            NearDocument(name, *place, -similarity, buckets, self._status(place))
+            for similarity, _, buckets, place, name in best
+        )
+        return replace(explained, met=met, nearest=nearest)
+
+    def _status(self, place: Place) -> str:
+        """Return what was decided about the document at a place, in words."""
+        document = self._documents.look_up("{}:{}".format(*place))
+        if document is None or document.status == KEPT:
+            return KEPT
+        return f"removed because of {document.witness}" if document.witness else document.status
+
+
+def _noted(explained: RunExplanation, note: str) -> RunExplanation:
+    return replace(explained, notes=(*explained.notes, note))

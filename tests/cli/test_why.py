@@ -1,0 +1,251 @@
+"""`neardup why`: each decision of a run or an index is explained, or the reason why it can't be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.command_line import WRITERS, Ran, dedup, neardup, refused, write_jsonl
+
+from neardup.explanation import PairVerdict
+
+WORDS = [f"word{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
+
+
+def text(changes: int = 0, start: int = 0) -> str:
+    """A hundred words, with this many of them changed, far from one another."""
+    words = WORDS[start : start + 100]
+    for place in range(changes):
+        words[place * 9 % 100] = f"changed{'abcdefghijklm'[place]}"
+    return " ".join(words)
+
+
+ROWS = [
+    {"id": "original", "text": text(), "lang": "en"},
+    {"id": "edited", "text": text(1), "lang": "en"},
+    {"id": "twin", "text": text().upper(), "lang": "en"},
+    {"id": "distant", "text": text(4), "lang": "en"},
+    {"id": "foreign", "text": text(), "lang": "de"},
+    {"id": "numbered", "text": f"{text()} 17", "lang": "en"},
+    {"id": "other", "text": "nothing in common with any of them at all", "lang": "en"},
+    {"id": "empty", "text": " ", "lang": "en"},
+]
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "pages.jsonl", ROWS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, pages: Path) -> Path:
+    dedup(pages, "-o", tmp_path / "run", "--within", "lang", "--distinguish", "numbers")
+    return tmp_path / "run"
+
+
+def asked(run: Path, *arguments: object) -> str:
+    ran = neardup("why", run, *arguments, "-q")
+    assert ran.code == 0 and ran.err == "", ran
+    return ran.out
+
+
+def pair(run: Path, a: str, b: str) -> PairVerdict:
+    found = json.loads(asked(run, a, b, "--json"))
+    return PairVerdict(**found["verdict"])
+
+
+def test_a_removed_document_is_shown_with_its_witness_and_the_words_that_differ(run: Path) -> None:
+    shown = asked(run, "edited")
+    assert shown.startswith("'edited' was removed: 0.9")
+    assert "similar to 'original', which was kept (exact Jaccard of word:5 shingles" in shown
+    assert "witness       original" in shown and "of 96 here and 96 there" in shown
+    assert "[wordaa]" in shown and "[changeda]" in shown
+
+
+def test_an_identical_document_has_the_same_words(run: Path) -> None:
+    assert "21 of 21 shared" in asked(run, "twin")
+
+
+def test_a_kept_document_is_shown_with_what_it_met(run: Path) -> None:
+    shown = asked(run, "original")
+    assert shown.startswith("'original' was kept; 2 removed because of it")
+    assert "nearest       1.0000 twin, removed because of original" in shown
+    assert "edited, removed because of original" in shown
+    assert "foreign" not in shown and "numbered" not in shown
+    found = json.loads(asked(run, "original", "--json"))
+    assert found["met"] == len(found["nearest"]) >= 2
+    assert "met           0 documents share a bucket with it" in asked(run, "other")
+
+
+def test_a_vetoed_document_says_so(run: Path) -> None:
+    shown = asked(run, "numbered")
+    assert "without --distinguish numbers it would be removed: 0.9" in shown
+    assert "[17]" in shown
+
+
+def test_a_rejected_document_has_its_reason(run: Path) -> None:
+    assert asked(run, "empty").startswith("'empty' was rejected: empty")
+
+
+def test_two_documents_and_why_they_are_or_are_not_duplicates(run: Path) -> None:
+    assert pair(run, "edited", "original").verdict == "copy"
+    assert pair(run, "original", "twin").verdict == "copy"
+    assert pair(run, "edited", "twin").verdict == "same cluster"
+    assert pair(run, "original", "empty").verdict == "rejected"
+    apart = pair(run, "original", "foreign")
+    assert (apart.verdict, apart.similarity) == ("other group", 1.0)
+    assert "kept apart by --within lang" in apart.sentence
+    vetoed = pair(run, "numbered", "original")
+    assert vetoed.verdict == "vetoed" and vetoed.similarity is not None
+    assert 0.9 < vetoed.similarity < 1 and "--distinguish numbers" in vetoed.sentence
+    never = pair(run, "original", "other")
+    assert never.verdict == "never met" and never.probability == 0.0
+
+
+def test_documents_below_the_threshold_met_or_did_not(run: Path) -> None:
+    found = pair(run, "original", "distant")
+    assert found.similarity is not None and found.probability is not None
+    assert 0.6 < found.similarity < 0.8 and 0.3 < found.probability < 1
+    if found.buckets:
+        assert found.verdict == "not similar"
+        assert "they met, and are not similar enough" in found.sentence
+    else:
+        assert found.verdict == "never met"
+        assert f"with a probability of {found.probability:.4f}" in found.sentence
+
+
+def test_differences_of_two_documents_are_marked(run: Path) -> None:
+    shown = asked(run, "original", "distant")
+    assert "original      [wordaa]" in shown and "distant       [changeda]" in shown
+
+
+def test_an_unknown_id_names_near_ones(run: Path) -> None:
+    refused(neardup("why", run, "orignal", "-q"), 2, "has no document 'orignal'", "'original'")
+    refused(neardup("why", run, "original", "zzz", "-q"), 2, "has no document 'zzz'", "check")
+
+
+def test_documents_can_be_named_by_file_and_row(run: Path, pages: Path) -> None:
+    assert asked(run, f"{pages}:1").startswith("'edited' was removed")
+    assert asked(run, f"{pages}:6").startswith("'other' was kept")
+
+
+def test_an_id_of_several_documents_is_refused_with_their_places(tmp_path: Path) -> None:
+    rows = [{"id": "same", "text": text(start=n)} for n in (0, 20)]
+    dedup(write_jsonl(tmp_path / "a.jsonl", rows), "-o", tmp_path / "run")
+    ran = neardup("why", tmp_path / "run", "same", "-q")
+    refused(ran, 2, "several documents have the id 'same'", "a.jsonl:0", "a.jsonl:1")
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_inputs_of_every_format_are_read_again(tmp_path: Path, kind: str) -> None:
+    source = tmp_path / f"pages.{kind}"
+    WRITERS[kind](source, ROWS[:4])
+    dedup(source, "-o", tmp_path / "run")
+    assert "[wordaa]" in asked(tmp_path / "run", "edited")
+
+
+def test_text_files_are_read_again(tmp_path: Path) -> None:
+    for row in ROWS[:3]:
+        (tmp_path / f"{row['id']}.txt").write_text(str(row["text"]))
+    dedup(*sorted(tmp_path.glob("*.txt")), "-o", tmp_path / "run")
+    assert "[changeda]" in asked(tmp_path / "run", "original.txt")
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_inputs_that_are_gone_or_changed_are_said_and_the_tables_still_answer(
+    run: Path, pages: Path, gone: bool
+) -> None:
+    if gone:
+        pages.unlink()
+    else:
+        pages.write_text(pages.read_text("utf-8").replace("wordab", "wordzz"), "utf-8")
+    shown = asked(run, "edited")
+    assert shown.startswith("'edited' was removed: 0.9")
+    how = "is not there any more" if gone else "has changed since the run"
+    assert how in shown and "restore it" in shown
+    assert how in asked(run, "edited", "original")
+    refused(neardup("why", run, "other", "-q"), 2, "no table of", how)
+
+
+def test_a_run_of_an_older_version_is_explained_by_its_tables(run: Path) -> None:
+    record = json.loads((run / "run.json").read_bytes())
+    del record["reading"]
+    (run / "run.json").write_text(json.dumps(record), "utf-8")
+    shown = asked(run, "edited")
+    assert "was removed" in shown and "does not say how its inputs are read" in shown
+
+
+def test_a_run_with_a_secret_key_needs_it(tmp_path: Path, pages: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("00112233445566778899aabbccddeeff\n")
+    key.chmod(0o600)
+    given = ["--hash", "siphash", "--key-file", key]
+    dedup(pages, "-o", tmp_path / "run", *given)
+    assert "give --key-file" in asked(tmp_path / "run", "edited")
+    assert "buckets" in asked(tmp_path / "run", "edited", "--key-file", key)
+
+
+def test_merged_rows_and_exact_runs_are_explained_by_their_tables(
+    tmp_path: Path, pages: Path
+) -> None:
+    dedup(pages, "-o", tmp_path / "merged", "--merge-rows", "id")
+    assert "made of several rows" in asked(tmp_path / "merged", "edited")
+    assert neardup("exact", pages, "-o", tmp_path / "exact", "-q").code == 0
+    shown = asked(tmp_path / "exact", "foreign")
+    assert shown.startswith("'foreign' was removed: a copy of 'original', which was kept")
+    refused(neardup("why", tmp_path / "exact", "foreign", "original", "-q"), 2, "compares no pairs")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--sketch", "simhash", "--hamming", "12"],
+        ["--sketch", "weighted"],
+        ["--sketch", "oneperm", "--verify", "estimate"],
+        ["--verify", "none"],
+        ["--bits", "8"],
+        ["--measure", "containment"],
+        ["--cluster", "components"],
+        ["--strip", "lines:60%"],
+        ["--sketch", "simhash", "--weights", "tf-idf", "--hamming", "12"],
+        ["--keep", "longest"],
+    ],
+    ids=" ".join,
+)
+def test_every_kind_of_run_is_explained(tmp_path: Path, pages: Path, options: list[str]) -> None:
+    dedup(pages, "-o", tmp_path / "run", *options)
+    for row in ROWS:
+        assert asked(tmp_path / "run", row["id"]).startswith(f"'{row['id']}' was ")
+    found = pair(tmp_path / "run", "original", "edited")
+    assert found.similarity is not None and found.similarity > 0.7
+
+
+def test_an_index_is_explained_by_the_same_command(tmp_path: Path, pages: Path) -> None:
+    index = tmp_path / "index"
+    assert neardup("index", "build", index, pages, "--keep-texts", "-q").code == 0
+
+    def ask(*ids: str) -> Ran:
+        return neardup("why", index, *ids)
+
+    assert "witness       original" in ask("edited").out and "[changeda]" in ask("edited").out
+    assert ask("edited", "original").out.startswith("'edited' and 'original': 'edited' was removed")
+    assert "they never met" in ask("original", "other").out
+    assert "removed as copies of 'original'" in ask("edited", "twin").out
+    refused(ask("nobody"), 2, "has no document 'nobody'")
+    refused(ask("original", "nobody"), 2, "has no document 'nobody'")
+
+
+def test_query_by_id_prints_an_answer(tmp_path: Path, pages: Path) -> None:
+    """It waited for JSON lines, and printed nothing."""
+    index = tmp_path / "index"
+    assert neardup("index", "build", index, pages, "-q").code == 0
+    ran = neardup("query", index, "--id", "edited")
+    assert "decision      duplicate of original" in ran.out
+
+
+def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
+    refused(neardup("why", tmp_path, "a"), 2, "neither a finished run nor an index")
+    (tmp_path / "file").write_text("")
+    assert neardup("why", tmp_path, "a").code == 2
+    assert neardup("why", tmp_path / "missing", "a").code == 2
