@@ -146,7 +146,7 @@ def test_records_that_share_a_gzip_member_get_their_own(
 
 def test_columns_of_a_record(tmp_path: Path, read: Read) -> None:
     first = record("conversion", b"a", WARC_Date="2024-05-17T10:11:12.5Z")
-    other = record("conversion", b"b", WARC_Date="2024", WARC_Target_URI="https://x.org/b")
+    other = record("conversion", b"b", WARC_Date="2024", WARC_Target_URI="<https://x.org/b>")
     path = write(tmp_path / "a.wet", first, other)
     found = read(path, Columns(keep="date", within="url"))
     assert found.ids == [f"urn:uuid:{zlib.crc32(body)}" for body in (b"a", b"b")]

@@ -357,12 +357,12 @@ def _restate(head: bytes, stated: dict[bytes, bytes], without: tuple[bytes, ...]
 
 
 def _strings(name: re.Pattern[bytes]) -> Callable[[list[bytes]], pa.Array]:
-    return lambda heads: make_strings([_value(name, head, 0, len(head)) or None for head in heads])
+    def column(heads: list[bytes]) -> pa.Array:
+        # Ids are in brackets; so are the URLs that wget wrote for years.
+        values = (_value(name, head, 0, len(head)).strip(b"<>") for head in heads)
+        return make_strings([value or None for value in values])
 
-
-def _ids(heads: list[bytes]) -> pa.Array:
-    values = (_value(_ID, head, 0, len(head)).strip(b"<>") for head in heads)
-    return make_strings([value or None for value in values])
+    return column
 
 
 def _dates(heads: list[bytes]) -> pa.Array:
@@ -383,7 +383,7 @@ def _dates(heads: list[bytes]) -> pa.Array:
 
 
 _COLUMNS: Final[dict[str, Callable[[list[bytes]], pa.Array]]] = {
-    "id": _ids,
+    "id": _strings(_ID),
     "url": _strings(_URL),
     "date": _dates,
     "type": _strings(_TYPE),
