@@ -141,7 +141,8 @@ def test_members_that_are_no_texts_are_counted_by_reason(tmp_path: Path, read: R
         "link": 2,
         "device or pipe": 1,
         "sparse file": 1,
-        "hidden file": 2,
+        "hidden file": 1,
+        "hidden folder": 1,
         UNPACK: 3,
     }
     archive_path = tmp_path / "a.zip"

@@ -250,10 +250,42 @@ Exclude = Annotated[
     ),
     RARE,
 ]
+Delimiter = Annotated[
+    str | None,
+    option(
+        "CHARACTER",
+        "The character between the fields of CSV files, such as ';'; also tab, space or ^A.",
+        default="a comma; a tab for .tsv",
+        panel=INPUT,
+    ),
+    RARE,
+]
+Quote = Annotated[
+    str,
+    option(
+        "CHARACTER",
+        "The character around fields of CSV files, doubled inside of them; none if quotes are "
+        "part of the text.",
+        panel=INPUT,
+    ),
+    RARE,
+]
+NoHeader = Annotated[
+    bool,
+    flag(
+        "The first line of CSV files is a row: their columns are named 1, 2, 3.",
+        "--no-header",
+        panel=INPUT,
+    ),
+    RARE,
+]
 INPUT_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "format": (Format, "auto"),
     "include": (Include, None),
     "exclude": (Exclude, None),
+    "delimiter": (Delimiter, None),
+    "quote": (Quote, '"'),
+    "no_header": (NoHeader, False),
 }
 """The options of `InputOptions` that commands take by `with_input_options`: type and default."""
 Strict = Annotated[

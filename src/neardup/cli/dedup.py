@@ -328,6 +328,9 @@ def refuse_with_urls(
         "--skip-bad-files": skip_bad_files,
         "--include": input_options.get("include"),
         "--exclude": input_options.get("exclude"),
+        "--delimiter": input_options.get("delimiter"),
+        "--quote": input_options.get("quote", '"') != '"',
+        "--no-header": input_options.get("no_header"),
     }
     for name, value in options.items():
         if value:

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from neardup.corpus.documents import make_strings
 from neardup.corpus.encodings import UTF8, decode_document, explain_wide
+from neardup.corpus.folders import reason_of_name
 from neardup.corpus.format_table import BOM, COMPRESSION_OF_ENDING, formats_of_ending
 from neardup.errors import InputError
 
 COLUMNS: Final = ("text", "id")
 UNPACK: Final = "data file or archive inside an archive, unpack it first"
-HIDDEN: Final = "hidden file"
 _MAX_ROWS = 1 << 14
 
 
@@ -99,12 +99,15 @@ def find_unread(name: str) -> str:
     """Return why a member of this name is no document; empty if it is one.
 
     >>> find_unread("a/b.txt"), find_unread("a/.git/b"), find_unread("a/b.jsonl.gz")
-    ('', 'hidden file', 'data file or archive inside an archive, unpack it first')
+    ('', 'hidden folder', 'data file or archive inside an archive, unpack it first')
     """
-    parts = [part for part in name.split("/") if part not in ("", ".", "..")]
-    if any(part.startswith(".") for part in parts):
-        return HIDDEN
-    ending = os.path.splitext(parts[-1].lower())[1] if parts else ""
+    *folders, last = [part for part in name.split("/") if part not in ("", ".", "..")] or [""]
+    for folder in folders:
+        if reason := reason_of_name(folder, True):
+            return reason
+    if reason := reason_of_name(last, False):
+        return reason
+    ending = os.path.splitext(last.lower())[1]
     formats = formats_of_ending(ending)
     if ending in COMPRESSION_OF_ENDING or (formats and not formats[0].is_document):
         return UNPACK

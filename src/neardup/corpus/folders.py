@@ -136,15 +136,20 @@ def _walk(folder: str, real: str, below: str, unread: UnreadFiles) -> Iterator[E
 
 def _reason(entry: os.DirEntry[str], is_folder: bool) -> str:
     """Return why an entry of a folder is not read, empty if it is."""
-    name = entry.name
+    reason = reason_of_name(entry.name, is_folder)
+    if reason or is_folder:
+        return reason
+    is_file = os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file()
+    return "" if is_file else unread_reason(entry.path)
+
+
+def reason_of_name(name: str, is_folder: bool) -> str:
+    """Return why files or folders of this name are not read, empty if they are."""
     if name.startswith("."):
         return HIDDEN_FOLDER if is_folder else HIDDEN
     if name in _MARKS or name.startswith(_MARK_BEGINNINGS):
         return MARK
-    if is_folder:
-        return CACHE if name == _PYTHON_CACHE else ""
-    is_file = os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file()
-    return "" if is_file else unread_reason(entry.path)
+    return CACHE if is_folder and name == _PYTHON_CACHE else ""
 
 
 def unread_reason(path: str) -> str:

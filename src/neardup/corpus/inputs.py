@@ -172,7 +172,12 @@ def find_inputs(
     patterns.check_used()
     if not files:
         raise InputError("no file is left to read: check --include and --exclude")
-    inputs = InputFiles(_with_dialect(_without_collisions(list(files.values())), dialect), unread)
+    inputs = InputFiles(_without_collisions(list(files.values())), unread)
+    if not apply_dialect(inputs, dialect) and dialect != USUAL:
+        raise UsageError(
+            "--delimiter, --quote and --no-header are about CSV, and no input is a CSV file: leave "
+            "them out, or read the inputs with --format csv"
+        )
     if encoding != UTF8:
         inputs[:] = [_with_encoding(file, encoding, format) for file in inputs]
     if format == "auto":
@@ -182,16 +187,19 @@ def find_inputs(
     return inputs
 
 
-def _with_dialect(files: list[InputFile], dialect: Dialect) -> list[InputFile]:
-    """Return the files with the dialect of those that are CSV; an error if it is for none."""
-    if dialect == USUAL:
-        return files
-    if not any(file.format in DELIMITERS for file in files):
-        raise UsageError(
-            "--delimiter, --quote and --no-header are about CSV, and no input is a CSV file: leave "
-            "them out, or read the inputs with --format csv"
-        )
-    return [replace(file, dialect=dialect) if file.format in DELIMITERS else file for file in files]
+def take_dialect(options: InputOptions) -> Dialect:
+    """Return the dialect that a user asks for."""
+    return check_dialect(
+        options.get("delimiter"), options.get("quote", '"'), not options.get("no_header", False)
+    )
+
+
+def apply_dialect(files: InputFiles, dialect: Dialect) -> bool:
+    """Give those of the files that are CSV a dialect; return whether there are any."""
+    for place, file in enumerate(files):
+        if file.format in DELIMITERS:
+            files[place] = replace(file, dialect=dialect)
+    return any(file.format in DELIMITERS for file in files)
 
 
 def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:

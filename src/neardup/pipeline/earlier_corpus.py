@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFiles, find_inputs
+from neardup.corpus.inputs import InputFiles, InputOptions, apply_dialect, find_inputs, take_dialect
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
@@ -49,8 +49,12 @@ class EarlierCorpus:
     frequencies: Frequencies = field(default_factory=Frequencies)
 
     @classmethod
-    def of(cls, paths: Sequence[Path]) -> EarlierCorpus:
-        """Open what --against names: sets of sketches, folders of runs, or files."""
+    def of(cls, paths: Sequence[Path], input_options: InputOptions) -> EarlierCorpus:
+        """Open what --against names: sets of sketches, folders of runs, or files.
+
+        CSV files among them are read in the dialect of the new ones.
+        """
+        dialect = take_dialect(input_options)
         corpus = cls()
         for path in paths:
             if (find_sketch_folder(path) / SET_FILE).exists():
@@ -58,7 +62,9 @@ class EarlierCorpus:
             elif is_run(path):
                 corpus._add_run(path)
             else:
-                corpus._add_files(find_inputs([path]))
+                files = find_inputs([path])
+                apply_dialect(files, dialect)
+                corpus._add_files(files)
         return corpus
 
     def _add_set(self, path: Path) -> None:

@@ -412,7 +412,7 @@ def sketch_inputs(
 
     With --skip-bad-files, starts again without a file that can't be read.
     """
-    earlier = EarlierCorpus.of(job.against)
+    earlier = EarlierCorpus.of(job.against, job.input_options)
     say_notes(earlier.inputs, progress)
     bad: dict[str, str] = {}
     sketcher = ShardSketcher(job, folder, progress, maker)

@@ -101,7 +101,7 @@ class SparkFileRun:
 
     def __post_init__(self) -> None:
         self.stage = SparkStages(self.spark, self.progress)
-        self.earlier = EarlierCorpus.of(self.job.against)
+        self.earlier = EarlierCorpus.of(self.job.against, self.job.input_options)
         say_notes(self.earlier.inputs, self.progress)
         self.work = StageTables.at(self.spark, self.folder / "spark")
 
