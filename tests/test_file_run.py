@@ -92,6 +92,31 @@ def test_vetoed_documents_are_a_table(corpus: Path) -> None:
     assert result.vetoed.to_arrow()["id"].to_pylist() == ["c"]
 
 
+def test_one_file_has_the_kept_rows_and_what_was_asked_for_besides(
+    corpus: Path, tmp_path: Path
+) -> None:
+    out, table, page = (tmp_path / name for name in ("k.parquet", "removed.parquet", "page.html"))
+    result = neardup.dedup_files(corpus, out, text="body", removed=table, report=page)
+    assert result.path == out and result.kept == [out]
+    assert pq.read_table(out)["id"].to_pylist() == ["a", "e"]
+    assert result.removed.to_arrow()["id"].to_pylist() == ["b", "c"]
+    assert result.report == page and "page.html shows it" in result.summary()
+    assert "k.parquet" in result._repr_html_()
+    with pytest.raises(UsageError, match="pass a folder as out"):
+        _ = result.clusters
+    bare = neardup.dedup_files(corpus, tmp_path / "k.jsonl", text="body")
+    assert "2 kept" in bare.summary()
+    with pytest.raises(UsageError, match="pass report="):
+        _ = bare.report
+    with pytest.raises(UsageError, match="removed="):
+        _ = bare.removed
+    with pytest.raises(UsageError, match="for one file as the output"):
+        neardup.dedup_files(corpus, tmp_path / "folder", removed=table)
+    for wrong in (("-", None), (corpus, "-")):
+        with pytest.raises(UsageError, match="are for the command line"):
+            neardup.dedup_files(*wrong)
+
+
 def test_temporary_folder_belongs_to_the_result(corpus: Path) -> None:
     result = neardup.dedup_files(corpus, text="body")
     folder = result.path

@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 
 from neardup.corpus.frames import to_pandas, to_polars
 from neardup.corpus.inputs import InputOptions
+from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.keys import Key, to_key
 from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options
-from neardup.pipeline.job import MAX_REJECTED, make_job
+from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
 from neardup.pipeline.rejection import check_rejected
@@ -30,7 +31,7 @@ from neardup.pipeline.remote import fetch_urls
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import format_summary
 from neardup.report.run_explanation import RunExplainer, RunExplanation, RunPair
-from neardup.report.run_page import REPORT, largest_clusters, write_report
+from neardup.report.run_page import largest_clusters, write_report
 from neardup.result import describe_counts, html_table, shorten_id
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def dedup_files(
     merge_rows: str | None = None,
     pairs: bool = False,
     no_kept: bool = False,
+    removed: PathLike | None = None,
+    report: PathLike | None = None,
     save_sketches: bool = False,
     keep_full: bool = False,
     strict: bool = False,
@@ -80,7 +83,9 @@ def dedup_files(
     Args:
         inputs: Files, folders or globs: JSONL, JSON, Parquet, CSV/TSV, Arrow/Feather, or a
             folder of text files, one document a file; also URLs, as s3://bucket/pages.
-        out: The folder to write. By default a temporary one, which is deleted with the result.
+        out: The folder to write. By default a temporary one, which is deleted with the result. A
+            name with an ending, such as `clean.jsonl` or `clean.parquet`: one file with the kept
+            rows, and nothing else but `removed` and `report`.
         text: The column with the texts of the documents; a field inside of one (`"doc.text"`), or
             several (`["title", "body"]`), joined by a blank line: docs/columns.md.
         id: The column with their ids; by default `id` if it exists, else file:row.
@@ -99,6 +104,9 @@ def dedup_files(
         merge_rows: Join rows with the same value in this column into one document, in any file.
         pairs: Also write all similar pairs, not only those that decided.
         no_kept: Write the decisions only, not the kept rows.
+        removed: If `out` is a file: the file for the table of removed documents, .parquet or
+            .jsonl.
+        report: If `out` is a file: the file for the report, an HTML page.
         save_sketches: Keep the sketches in `out`, for `against` and for other thresholds.
         keep_full: With `bits`: keep the full slots in the saved sketches too, for other bands.
         strict: Stop at the first bad row, instead of rejecting it.
@@ -138,6 +146,9 @@ def dedup_files(
     """
     secret = to_key(key)
     chosen = Options.of(key=secret, **options)
+    paths = _paths(inputs)
+    if DASH in (*paths, out):
+        raise UsageError("standard input and output (-) are for the command line: pass paths")
     folder = _TemporaryFolder() if out is None else None
     place = folder.path / "run" if folder is not None else Path(os.fspath(out or ""))
     input_options = InputOptions(
@@ -155,7 +166,7 @@ def dedup_files(
         )
     with (
         show_progress(progress) as shown,
-        fetch_urls(_paths(inputs), place, _paths(against), force, shown) as places,
+        fetch_urls(paths, place, _paths(against), force, shown) as places,
     ):
         job = make_job(
             places.inputs,
@@ -170,6 +181,8 @@ def dedup_files(
             memory=memory,
             workers=workers,
             report=write_report,
+            removed=None if removed is None else os.fspath(removed),
+            report_file=None if report is None else os.fspath(report),
             pairs=pairs,
             kept=not no_kept,
             force=force,
@@ -181,16 +194,10 @@ def dedup_files(
             max_rejected=max_rejected,
             key=secret,
         )
-        if job.file is not None:
-            raise UsageError(
-                f"{place} names one file, and the result needs the folder of a run: choose a name "
-                "without an ending; result.kept has the files with the kept rows"
-            )
         finished = run_job(places.name_files(job), shown)
     listed = "out=FOLDER keeps a list of them" if out is None else job.rejected_list
     check_rejected(finished.record, listed)
-    kept = [] if no_kept else [place / "kept" / file.kept_name for file in job.inputs]
-    return RunResult(place, chosen, finished, kept, folder)
+    return RunResult(job, finished, folder)
 
 
 def _paths(given: PathLike | Sequence[PathLike]) -> list[str]:
@@ -221,7 +228,7 @@ class RunResult:
     that was given stays.
 
     Attributes:
-        path: The folder of the run.
+        path: The folder of the run; or the file with the kept rows, if `out` names one.
         options: The options of the run, checked and complete.
         record: The content of run.json: parameters, counts, metrics and times.
         kept: The files with the kept rows, in input order; none with `no_kept`.
@@ -239,27 +246,19 @@ class RunResult:
     >>> result.close()
     """
 
-    def __init__(
-        self,
-        path: Path,
-        options: Options,
-        finished: FinishedRun,
-        kept: list[Path],
-        folder: _TemporaryFolder | None,
-    ) -> None:
+    def __init__(self, job: Job, finished: FinishedRun, folder: _TemporaryFolder | None) -> None:
         """Wrap a finished run; `neardup.dedup_files` does.
 
         Args:
-            path: The folder of the run.
-            options: The options of the run.
+            job: What was asked for.
             finished: The record of the run, and what its summary shows besides.
-            kept: The files with the kept rows.
             folder: The temporary folder that the result owns, if any.
         """
-        self.path, self.options, self.record = path, options, finished.record
+        self.path, self.options, self.record = job.out, job.options, finished.record
+        self._job, self._finished, self._folder = job, finished, folder
+        files = [self.path / "kept" / file.kept_name for file in job.inputs if job.kept]
         # A text file that is a copy is not written.
-        self.kept = [file for file in kept if file.exists()]
-        self._finished, self._folder = finished, folder
+        self.kept = [self.path] if job.file else [file for file in files if file.exists()]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -269,6 +268,9 @@ class RunResult:
     @property
     def removed(self) -> TableFile:
         """The removed documents with their witnesses, in input order: removed.parquet."""
+        file = self._job.file
+        if file is not None and file.removed is not None and file.removed.suffix == ".parquet":
+            return TableFile(file.removed, self)
         return self._table("removed")
 
     @property
@@ -298,7 +300,10 @@ class RunResult:
     @property
     def report(self) -> Path:
         """The report of the run, one HTML page that needs no network."""
-        return self._open() / REPORT
+        self._require_open()
+        if self._job.report_page is None:
+            raise UsageError("this run wrote one file, without a report: pass report=, or a folder")
+        return Path(self._job.report_page)
 
     @overload
     def why(self, id: str, *, key: bytes | Key | None = None) -> RunExplanation: ...
@@ -316,12 +321,14 @@ class RunResult:
             other: That of another document, to compare the two.
             key: The secret key of hash siphash, if the run had one.
         """
-        explainer = RunExplainer(self._open(), to_key(key))
+        self._require_folder()
+        explainer = RunExplainer(self.path, to_key(key))
         return explainer.explain(id) if other is None else explainer.explain_pair(id, other)
 
     def summary(self) -> str:
         """Return the summary that the command line prints."""
-        return format_summary(self._finished, self.options, self.path / REPORT).rstrip("\n")
+        page = self._job.report_page
+        return format_summary(self._finished, self.options, page).rstrip("\n")
 
     def close(self) -> None:
         """Delete a temporary folder; an `out` that was given stays."""
@@ -334,31 +341,37 @@ class RunResult:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self) -> Path:
+    def _require_open(self) -> None:
         if self._folder is not None and not self._folder.close.alive:
             raise UsageError(
                 "this result is closed, and its temporary folder deleted: read it before close(), "
                 "or pass out="
             )
-        return self.path
+
+    def _require_folder(self, cure: str = "") -> None:
+        self._require_open()
+        if self._job.file is not None:
+            raise UsageError(f"this run wrote one file, without tables: pass a folder as out{cure}")
 
     def _table(self, name: str) -> TableFile:
-        return TableFile(self._open() / f"{name}.parquet", self)
+        other = ", or removed= with a name that ends in .parquet" if name == "removed" else ""
+        self._require_folder(other)
+        return TableFile(self.path / f"{name}.parquet", self)
 
     def __repr__(self) -> str:
         return f"RunResult({describe_counts(self.record['counts'])})"
 
     def _repr_html_(self) -> str:
-        figures = largest_clusters(self._open())
+        head = f"<p>{escape(repr(self))}</p>"
+        if self._job.file is not None:
+            return f"{head}<p><small>{escape(str(self.path))}</small></p>"
+        self._require_open()
         rows = [
             (shorten_id(row["id"]), f"{row['file']}:{row['row']}", f"{row['size']:,}")
-            for row in figures.largest
+            for row in largest_clusters(self.path).largest
         ]
-        return (
-            f"<p>{escape(repr(self))}</p>"
-            + html_table("the largest clusters", ("kept document", "place", "documents"), rows)
-            + f"<p><small>{escape(str(self.report))}</small></p>"
-        )
+        table = html_table("the largest clusters", ("kept document", "place", "documents"), rows)
+        return f"{head}{table}<p><small>{escape(str(self.report))}</small></p>"
 
 
 class TableFile:
