@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 
 import neardup
+import neardup.integrations.pandas  # df.neardup
 
 COLUMNS = ("ticket", "day", "language", "question")
 TICKETS = [
@@ -46,6 +47,12 @@ def main() -> None:
     kept = result.filter(in_pandas)
     print(kept[["ticket", "question"]].to_string(index=False))
     assert list(kept["ticket"]) == [3, 4, 5, 6]
+
+    # The same as a method of the frame; tickets without a question stay there.
+    by_method = in_pandas.neardup.drop_duplicates(
+        "question", keep="max:day", within="language", shingle="word:2", threshold=0.75
+    )
+    assert list(by_method["ticket"]) == [3, 4, 5, 6, 7]
 
     in_polars = pl.DataFrame(TICKETS, schema=COLUMNS, orient="row")
     assert clean(in_polars).filter(in_polars)["ticket"].to_list() == [3, 4, 5, 6]

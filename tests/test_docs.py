@@ -15,7 +15,13 @@ from neardup.reference.hashes import constants_seed, key_id
 from neardup.spec import Spec
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/library.md", "docs/operating-point.md", "docs/online-index.md"]
+PAGES = [
+    "README.md",
+    "docs/library.md",
+    "docs/integrations.md",
+    "docs/operating-point.md",
+    "docs/online-index.md",
+]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
