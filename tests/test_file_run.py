@@ -40,10 +40,11 @@ def corpus(tmp_path: Path) -> Path:
 def test_every_option_of_the_command_is_a_keyword_argument_of_the_function() -> None:
     command = typer.main.get_command(app).commands["dedup"]  # type: ignore[attr-defined]
     named = {param.name for param in command.params}
-    only_there = {"config", "key_file", "engine", "master", "quiet", "as_json", "help_all"}
-    only_here = {"key", "progress"}
+    # --config is load_config; --key-file is key; --quiet, --json and --dry-run are for terminals;
+    # neardup.spark is for Spark.
+    only_there = {"config", "key_file", "engine", "master", "quiet", "as_json", "dry_run"}
     here = set(inspect.signature(neardup.dedup_files).parameters)
-    assert here - only_here == named - only_there
+    assert not named - only_there - {"help_all", "help"} - here
 
 
 def test_files_are_those_that_the_command_line_writes(corpus: Path, tmp_path: Path) -> None:
@@ -85,6 +86,14 @@ def test_result_tells_counts_tables_and_summary(corpus: Path, tmp_path: Path) ->
         _ = result.pairs
     with pytest.raises(UsageError, match="distinguish="):
         _ = result.vetoed
+
+
+def test_one_pattern_or_several_choose_the_files(corpus: Path) -> None:
+    (corpus.parent / "notes.md").write_text("read me")
+    for include in ("*.jsonl", ["*.jsonl", "*.parquet"]):
+        with neardup.dedup_files(corpus.parent, text="body", include=include) as result:
+            assert [path.name for path in result.kept] == ["corpus.jsonl"]
+    assert result.record["parameters"]["include"] == ["*.jsonl", "*.parquet"]
 
 
 def test_vetoed_documents_are_a_table(corpus: Path) -> None:

@@ -153,8 +153,8 @@ def dedup_files(
     place = folder.path / "run" if folder is not None else Path(os.fspath(out or ""))
     input_options = InputOptions(
         format=format,
-        include=include,
-        exclude=exclude,
+        include=_patterns(include),
+        exclude=_patterns(exclude),
         delimiter=delimiter,
         quote=quote,
         no_header=no_header,
@@ -210,6 +210,11 @@ def _paths(given: PathLike | Sequence[PathLike]) -> list[str]:
                 "neardup.dedup takes texts and tables"
             )
     return [os.fspath(path) for path in several]
+
+
+def _patterns(given: str | Sequence[str]) -> list[str]:
+    """Return one pattern or several as a list."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 class _TemporaryFolder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 import neardup
 from neardup import kernels
 from neardup.cluster import count_beyond_cap
-from neardup.corpus.inputs import InputFile, InputOptions
+from neardup.corpus.inputs import InputFile, InputOptions, find_inputs
 from neardup.corpus.shards import Shard
 from neardup.formats.tables import write_json
 from neardup.lsh.curve import format_layout
@@ -169,8 +170,11 @@ def describe_undated(options: Options, undated: int) -> dict[str, int]:
 
 def describe_input_options(job: Job) -> dict[str, Any]:
     """Return the parameters about input files for run.json."""
-    given = {name: job.input_options.get(name) for name in InputOptions.__annotations__}
-    return given | {"format": given["format"] or "auto", "max_rejected": job.max_rejected}
+    defaults = inspect.signature(find_inputs).parameters
+    used = {name: defaults[name].default for name in InputOptions.__annotations__}
+    used |= job.input_options
+    lists = {name: list(used[name]) for name in ("include", "exclude")}
+    return used | lists | {"max_rejected": job.max_rejected}
 
 
 def describe_unread(job: Job) -> dict[str, Any]:
