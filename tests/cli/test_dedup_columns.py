@@ -1,0 +1,128 @@
+"""Columns as people have them, on the command line: nested, several, in folders, with dates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from support.command_line import dedup, edited, neardup, table
+
+TEXT, OTHER = edited(1), edited(2)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def removed(out: Path) -> list[tuple[str, str]]:
+    return [(row["id"], row["witness"]) for row in table(out, "removed")]
+
+
+def test_nested_fields_of_different_formats_in_one_run(tmp_path: Path) -> None:
+    def row(id: str, text: str, score: int) -> dict[str, Any]:
+        return {"doc": {"text": text, "meta": {"url": id, "score": score, "lang": "de"}}}
+
+    write(tmp_path / "in/a.jsonl", [row("a", TEXT, 1), row("b", OTHER, 5)])
+    write(tmp_path / "in/b.parquet", [row("c", TEXT, 3), row("d", OTHER, 2)])
+    dedup(
+        *(tmp_path / "in", "-o", tmp_path / "out", "--text", "doc.text", "--id", "doc.meta.url"),
+        *("--keep", "max:doc.meta.score", "--within", "doc.meta.lang"),
+    )
+    assert removed(tmp_path / "out") == [("a", "c"), ("d", "b")]
+    run = json.loads((tmp_path / "out/run.json").read_bytes())
+    assert run["parameters"]["text"] == "doc.text"
+
+
+def test_several_columns_stay_as_they_are_in_the_kept_files(tmp_path: Path) -> None:
+    rows = [{"title": "The same", "body": TEXT}, {"body": f"The same\n{TEXT}"}, {"title": "x"}]
+    path = write(tmp_path / "a.jsonl", rows)
+    dedup(path, "-o", tmp_path / "out", "--text", "title,body")
+    assert len(removed(tmp_path / "out")) == 1
+    lines = path.read_text().splitlines(keepends=True)
+    assert (tmp_path / "out/kept/a.jsonl").read_text() == lines[0] + lines[2]
+
+
+def test_hive_folders_and_saved_sketches(tmp_path: Path) -> None:
+    for lang in ("de", "en"):
+        for day in ("2024-01-02", "2024-01-10"):
+            path = tmp_path / f"in/lang={lang}/day={day}/a.parquet"
+            write(path, [{"text": TEXT, "id": lang + day}])
+    asked = ("--within", "lang", "--keep", "newest:day")
+    dedup(tmp_path / "in", "-o", tmp_path / "out", *asked, "--save-sketches")
+    newest = [("de2024-01-02", "de2024-01-10"), ("en2024-01-02", "en2024-01-10")]
+    assert removed(tmp_path / "out") == newest
+    write(tmp_path / "more/lang=fr/a.parquet", [{"text": TEXT, "id": "new"}])
+    write(tmp_path / "more/lang=en/a.parquet", [{"text": TEXT, "id": "copy"}])
+    dedup(
+        *(tmp_path / "more", "-o", tmp_path / "next", "--within", "lang"),
+        *("--against", tmp_path / "out"),
+    )
+    assert removed(tmp_path / "next") == [("copy", "en2024-01-10")]
+
+
+def test_a_folder_of_texts_within_its_first_folder(tmp_path: Path) -> None:
+    for name in ("de/a.md", "de/b.md", "en/a.md", "top.md"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_text(TEXT)
+    dedup(tmp_path / "in", "-o", tmp_path / "out", "--within", "folder:1")
+    assert removed(tmp_path / "out") == [("de/b.md", "de/a.md")]
+
+
+def test_a_wrong_hive_folder_is_an_error_or_skipped(tmp_path: Path) -> None:
+    good = write(tmp_path / "in/lang=de/a.jsonl", [{"text": TEXT, "lang": "de"}])
+    bad = write(tmp_path / "in/lang=en/b.jsonl", [{"text": TEXT, "lang": "fr"}])
+    ran = neardup("dedup", tmp_path / "in", "-o", tmp_path / "out", "--within", "lang")
+    assert ran.code == 1
+    assert f"{bad}: a row has another value in its column 'lang' than the folder lang=en" in ran.err
+    dedup(tmp_path / "in", "-o", tmp_path / "out", "--within", "lang", "--skip-bad-files")
+    run = json.loads((tmp_path / "out/run.json").read_bytes())
+    assert [one["file"] for one in run["skipped_files"]] == [str(bad)]
+    assert (tmp_path / "out/kept/lang=de/a.jsonl").read_bytes() == good.read_bytes()
+
+
+def test_a_missing_column_is_all_that_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [{"doc": {"text": TEXT}}])
+    ran = neardup("dedup", path, "-o", tmp_path / "out")
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert line.endswith("it has: doc, doc.text. Did you mean 'doc.text'? Choose one with --text")
+
+
+def test_paragraphs_are_not_cut_from_several_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [{"title": "t", "body": TEXT}, {"title": "t", "body": TEXT}])
+    asked = (path, "-o", tmp_path / "out", "--text", "title,body")
+    ran = neardup("exact", *asked, "--unit", "paragraph")
+    assert ran.code == 2 and "can't be shortened" in ran.err
+    ran = neardup("exact", *asked)
+    assert ran.code == 0, ran.err
+    assert len(removed(tmp_path / "out")) == 1
+
+
+def test_keep_newest_says_how_many_have_no_date(tmp_path: Path) -> None:
+    days = ["2024-01-15", "Tue, 16 Jan 2024 00:00:00 GMT", 1705190400, "soon", None]
+    rows = [{"id": str(n), "text": TEXT, "day": day} for n, day in enumerate(days)]
+    path = write(tmp_path / "a.jsonl", rows)
+    ran = neardup("dedup", path, "-o", tmp_path / "out", "--keep", "newest:day")
+    assert {witness for _, witness in removed(tmp_path / "out")} == {"1"}
+    assert "without a date      2 documents have none in 'day' that can be read" in ran.out
+    run = json.loads((tmp_path / "out/run.json").read_bytes())
+    assert run["counts"]["undated"] == 2
+
+
+def test_merged_rows_have_their_newest_date(tmp_path: Path) -> None:
+    rows = [
+        {"url": "a", "text": TEXT, "day": "2024-01-01"},
+        {"url": "b", "text": TEXT, "day": "2024-01-02"},
+        {"url": "a", "text": TEXT, "day": "Wed, 3 Jan 2024 00:00:00 GMT"},
+    ]
+    path = write(tmp_path / "a.jsonl", rows)
+    dedup(path, "-o", tmp_path / "out", "--keep", "newest:day", "--merge-rows", "url")
+    assert removed(tmp_path / "out") == [("b", "a")]
