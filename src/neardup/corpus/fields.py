@@ -73,15 +73,19 @@ def look_up(record: Mapping[str, Any], name: str) -> Any:
     return look_up(inner, rest) if isinstance(inner, dict) else MISSING
 
 
-def look_up_text(record: Mapping[str, Any], columns: Columns) -> Any:
-    """Return the text of a record, joined if it comes from several fields; MISSING without any."""
+def look_up_texts(records: Sequence[Mapping[str, Any]], columns: Columns) -> list[Any]:
+    """Return the text of each record, joined if it comes from several fields; MISSING without."""
     name = columns.text
     if columns.rewritten:
-        return record.get(name, MISSING)
-    value = look_up(record, name)
-    if value is not MISSING or "," not in name:
-        return value
-    return join_values([look_up(record, part.strip()) for part in name.split(",")])
+        return [record.get(name, MISSING) for record in records]
+    values = [look_up(record, name) for record in records]
+    if "," not in name:
+        return values
+    parts = [part.strip() for part in name.split(",")]
+    return [
+        join_values([look_up(record, part) for part in parts]) if value is MISSING else value
+        for record, value in zip(records, values, strict=True)
+    ]
 
 
 def join_values(parts: Sequence[Any]) -> Any:
@@ -92,6 +96,8 @@ def join_values(parts: Sequence[Any]) -> Any:
 
     Without any, it is MISSING or None. A part that is no string is returned, to be refused as text.
     """
+    if all(isinstance(part, str) and part for part in parts):
+        return JOINT.join(parts)
     present = [part for part in parts if part is not MISSING and not is_null(part)]
     if not present:
         return MISSING if all(part is MISSING for part in parts) else None

@@ -36,7 +36,7 @@ from neardup.corpus.fields import (
     list_record_fields,
     list_table_fields,
     look_up,
-    look_up_text,
+    look_up_texts,
     missing_reason,
     needed_fields,
     parts_of,
@@ -290,7 +290,7 @@ def _is_file(item: Any) -> bool:
 
 def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents:
     rows = [item if isinstance(item, dict) else {} for item in items]
-    texts = [look_up_text(row, columns) for row in rows]
+    texts = look_up_texts(rows, columns)
 
     def column(name: str) -> list[Any]:
         found = texts if name == columns.text else [look_up(row, name) for row in rows]

@@ -33,7 +33,7 @@ from neardup.corpus.fields import (
     fill_values,
     list_record_fields,
     look_up,
-    look_up_text,
+    look_up_texts,
     missing_reason,
 )
 from neardup.corpus.format_table import BOM
@@ -186,7 +186,7 @@ def _texts(records: list[Record], columns: Columns) -> tuple[Any, dict[int, str]
     try:
         return text_column([record[name] for record in records], columns.tokens)
     except KeyError:
-        values = [look_up_text(record, columns) for record in records]
+        values = look_up_texts(records, columns)
         absent = {row for row, value in enumerate(values) if value is MISSING}
         known = [None if value is MISSING else value for value in values]
         texts, reasons = text_column(known, columns.tokens)
