@@ -93,7 +93,7 @@ def test_what_is_left_out_of_a_folder_is_counted_and_named(tmp_path: Path) -> No
     files = find_inputs([tmp_path])
     assert names(files) == ["a.jsonl"]
     assert files.unread.reasons == {
-        "mark of Spark, Hive or Databricks": 7,
+        "mark of Spark or Hive": 7,
         "hidden file": 2,
         "broken link": 1,
         "cache of Python": 1,
@@ -241,6 +241,7 @@ LINES = b'{"text": "a"}\n{"text": "b"}\n'
         ("data", b"WARC/1.0\r\n", "warc", None),
         ("data", b"PK\3\4", "zip", None),
         ("data", b"[1] A footnote", "text", None),
+        ("letter.docx", b"PK\3\4", "text", None),
         ("a.ipynb", b'{\n  "cells": []\n}\n', "text", None),
         ("config", b'{\n  "a": 1\n}\n', "text", None),
     ],
@@ -251,6 +252,18 @@ def test_file_without_a_known_ending_is_recognised_by_its_content(
     (tmp_path / name).write_bytes(content)
     (file,) = find_inputs([tmp_path / name])
     assert (file.format, file.compression) == (format, compression)
+
+
+def test_empty_part_beside_data_files_is_no_document(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(LINES)
+    (tmp_path / "part-1").write_bytes(b"")
+    (tmp_path / "part-2.gz").write_bytes(gzip.compress(b""))
+    assert {file.format for file in find_inputs([tmp_path])} == {"jsonl"}
+    (tmp_path / "__init__.py").write_bytes(b"")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/__init__.py").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"--include part-0 or --include '\*\.py'"):
+        find_inputs([tmp_path])
 
 
 def test_compressed_part_files_take_a_format_that_is_given(tmp_path: Path) -> None:

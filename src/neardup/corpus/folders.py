@@ -18,7 +18,7 @@ from neardup.errors import InputError, ParameterError, UsageError
 
 HIDDEN: Final = "hidden file"
 HIDDEN_FOLDER: Final = "hidden folder"
-MARK: Final = "mark of Spark, Hive or Databricks"
+MARK: Final = "mark of Spark or Hive"
 CACHE: Final = "cache of Python"
 NOT_REGULAR: Final = "not a regular file"
 LINKED_FOLDER: Final = "link to a folder"
@@ -89,7 +89,7 @@ class UnreadFiles:
         """How many files were not read, and why.
 
         >>> UnreadFiles([("data/_SUCCESS", MARK), ("data/.git/", HIDDEN_FOLDER)]).sentence
-        '2 not read: 1 hidden folder, 1 mark of Spark, Hive or Databricks'
+        '2 not read: 1 hidden folder, 1 mark of Spark or Hive'
         """
         return f"{len(self):,} not read: {describe_reasons(self.reasons)}"
 

@@ -213,6 +213,10 @@ UNREAD_ENDINGS: Final = frozenset({".lz4", ".br", ".7z"})
 """Endings of compressions and archives that are not read: such a file is refused."""
 
 
+PACKAGES: Final = frozenset(
+    {".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".jar", ".whl", ".apk", ".npz"}
+)
+"""Endings of files that are zip archives inside, and no archives of documents."""
 SHORT_ENDINGS: Final = {
     ".tgz": ".tar.gz",
     ".tbz2": ".tar.bz2",

@@ -38,6 +38,7 @@ from neardup.corpus.format_table import (
     EACH_DOCUMENT,
     FORMATS,
     HEAD,
+    PACKAGES,
     SHORT_ENDINGS,
     UNREAD_ENDINGS,
     FileFormat,
@@ -53,6 +54,8 @@ from neardup.runtime import Progress
 LONGEST_SHOWN = 100
 MANY_LINES = 10
 FEW_BYTES = 64
+SOME_BYTES = 512
+"""Enough to recognise a format that is not JSON."""
 
 
 @dataclass(frozen=True)
@@ -313,13 +316,22 @@ def _without_empty_texts(found: Found) -> Found:
 
 
 def _is_empty_unknown(file: InputFile) -> bool:
-    is_unknown = file.row.is_document and not _by_name(os.fspath(file.path))[0]
-    return is_unknown and not read_head(file, FEW_BYTES)
+    return file.row.is_document and not _ending(file) and not read_head(file, FEW_BYTES)
+
+
+def _ending(file: InputFile) -> str:
+    """Return the ending of a file's name, before that of a compression."""
+    stem, last = os.path.splitext(file.path.name.lower())
+    return os.path.splitext(stem)[1] if last in COMPRESSION_OF_ENDING else last
 
 
 def _common_pattern(paths: list[str]) -> str:
     """Return a pattern for these files: their most common ending, or one of their names."""
-    endings = Counter(os.path.splitext(path)[1] for path in paths)
+    endings: Counter[str] = Counter()
+    for path in paths:
+        stem, last = os.path.splitext(os.path.basename(path))
+        inner = os.path.splitext(stem)[1] if last.lower() in COMPRESSION_OF_ENDING else last
+        endings[inner and (inner if inner == last else inner + last)] += 1
     ending = endings.most_common(1)[0][0]
     name = os.path.basename(paths[0])
     return shlex.quote(printable(f"*{ending}" if ending else name))
@@ -341,7 +353,9 @@ def _file(path: str, kept_name: str, format: str) -> InputFile:
 
 def _by_content(file: InputFile, possible: Sequence[FileFormat]) -> InputFile:
     """Return the file with its format, one of the possible ones or of all; and its compression."""
-    head = read_head(file)
+    head = read_head(file, SOME_BYTES)
+    if may_be_json(head):
+        head = read_head(file)
     if file.compression is None:
         packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magic))
         file = replace(file, compression=next(packed, None))
@@ -350,7 +364,9 @@ def _by_content(file: InputFile, possible: Sequence[FileFormat]) -> InputFile:
         row = next((row for row in possible if row.is_content(head)), None)
     else:
         row = format_of_content(head)
-    return file if row is None else replace(file, format=row.name)
+    if row is None or _ending(file) in PACKAGES:
+        return file
+    return replace(file, format=row.name)
 
 
 def _refuse_hidden_lines(file: InputFile) -> None:
