@@ -70,10 +70,15 @@ def format_large_number(value: float) -> str:
 def format_amount(number: float, unit: str) -> str:
     """A number of a unit; if the unit is bytes, a size.
 
-    >>> format_amount(2_500_000, "bytes"), format_amount(2_500_000, "documents")
-    ('2.5 MB', '2,500,000 documents')
+    >>> format_amount(2_500_000, "bytes"), format_amount(2_500, "documents")
+    ('2.5 MB', '2,500 documents')
+    >>> format_amount(1, "documents"), format_amount(1, "sketches")
+    ('1 document', '1 sketch')
     """
-    return format_bytes(number) if unit == "bytes" else f"{number:,.0f} {unit}"
+    if unit == "bytes":
+        return format_bytes(number)
+    one = unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
+    return format_count(round(number), one, unit)
 
 
 def format_duration(seconds: float) -> str:

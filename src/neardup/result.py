@@ -27,6 +27,7 @@ from neardup.explanation import (
     name_measure,
 )
 from neardup.first_look import FirstLook
+from neardup.formatting import format_count
 from neardup.options import Distinguish, Options, Strip
 
 if TYPE_CHECKING:
@@ -561,7 +562,7 @@ def html_table(label: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 def describe_counts(counts: Mapping[str, int]) -> str:
     """Return the counts of a run as they stand in the `repr` of its result."""
     return (
-        f"{counts['documents']:,} documents: {counts['kept']:,} kept, "
+        f"{format_count(counts['documents'], 'document')}: {counts['kept']:,} kept, "
         f"{counts['removed']:,} removed ({counts['identical']:,} identical), "
         f"{counts['rejected']:,} rejected"
     )
@@ -613,7 +614,7 @@ def _judgement(options: Options) -> str:
 def format_counts(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
     """Return the counts of a run as a line."""
     return (
-        f"{documents:,} documents   {kept:,} kept   "
+        f"{format_count(documents, 'document')}   {kept:,} kept   "
         f"{removed:,} removed ({identical:,} identical)   {rejected:,} rejected"
     )
 

@@ -75,6 +75,26 @@ def test_part_files_without_endings_are_read(tmp_path: Path) -> None:
     assert again["counts"]["removed"] == 5
 
 
+def test_name_that_lies_about_its_compression_is_an_error_that_says_so(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", **{"a.jsonl.gz": lines(*TEXTS), "b.jsonl": lines(*TEXTS)})
+    refused(
+        neardup("dedup", source, "-o", tmp_path / "out", "-q"),
+        1,
+        "a.jsonl.gz: not gzip data, in spite of its name: rename it",
+        "--skip-bad-files",
+    )
+    record = dedup(source, "-o", tmp_path / "out", "--skip-bad-files")
+    assert [one["file"] for one in record["skipped_files"]] == [f"{source}/a.jsonl.gz"]
+
+
+def test_one_document_is_one_document(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.jsonl": lines(TEXTS[0]), "empty.jsonl": b""})
+    for command in ("dedup", "exact"):
+        ran = neardup(command, tmp_path / "a.jsonl", "-o", tmp_path / command)
+        assert ran.out.startswith("1 document   1 kept") and "1 documents" not in ran.err
+    assert "about 0" not in neardup("dedup", tmp_path / "empty.jsonl", "-o", tmp_path / "x").err
+
+
 def test_earlier_run_is_read_in_the_format_that_it_was_told(tmp_path: Path) -> None:
     source = write(tmp_path / "in", **{"a.txt": lines(*TEXTS), "b.jsonl": lines(*TEXTS)})
     dedup(source, "-o", tmp_path / "out", "--format", "text")

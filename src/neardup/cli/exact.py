@@ -31,6 +31,7 @@ from neardup.cli.arguments import (
 )
 from neardup.cli.console import print_run, progress_for
 from neardup.corpus.inputs import InputOptions
+from neardup.formatting import format_count
 
 if TYPE_CHECKING:
     from neardup.options import Options
@@ -175,7 +176,7 @@ def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterat
     counts, spec, cut = record["counts"], record["spec"], record.get("cut")
     shorter = f" ({cut['shorter']:,} of them shorter)" if cut else ""
     yield (
-        f"{counts['documents']:,} documents   {counts['kept']:,} kept{shorter}   "
+        f"{format_count(counts['documents'], 'document')}   {counts['kept']:,} kept{shorter}   "
         f"{counts['removed']:,} removed   {counts['rejected']:,} rejected"
     )
     how = "byte for byte the same" if spec["by"] == "text" else "the same words in the same order"

@@ -11,6 +11,7 @@ import typer
 
 from neardup.cli.arguments import OUTPUT, PlainJson, Quiet, argument, flag, option, read_key
 from neardup.cli.console import print_json, progress_for
+from neardup.formatting import format_count
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -112,7 +113,8 @@ def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, st
     return [
         (
             "documents",
-            f"{figures.documents:,}   {figures.kept:,} kept   {figures.copies:,} copies" + removed,
+            f"{figures.documents:,}   {figures.kept:,} kept   "
+            f"{format_count(figures.copies, 'copy', 'copies')}{removed}",
         ),
         ("compared by", str(about["point"])),
         (
@@ -149,7 +151,7 @@ def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None
     if problems:
         raise typer.Exit(1)
     if not quiet:
-        print(f"{documents:,} documents, no problems")
+        print(f"{format_count(documents, 'document')}, no problems")
 
 
 def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
@@ -182,7 +184,8 @@ def export(
     with progress_for(quiet=quiet) as progress, open_to_read(folder, key_file) as index:
         documents = index.export(file, progress)
     if not quiet:
-        print(f"{documents:,} documents, {file.stat().st_size / 10**6:,.1f} MB in {file}")
+        size = file.stat().st_size / 10**6
+        print(f"{format_count(documents, 'document')}, {size:,.1f} MB in {file}")
         if (folder / API_KEYS).exists():
             print(f"the API keys of the service ({API_KEYS}) are not exported")
 
@@ -201,4 +204,4 @@ def import_(
     with progress_for(quiet=quiet) as progress:
         documents = import_index(file, folder, progress)
     if not quiet:
-        print(f"{documents:,} documents in {folder}")
+        print(f"{format_count(documents, 'document')} in {folder}")

@@ -31,6 +31,7 @@ from neardup.cli.arguments import (
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
 from neardup.corpus.inputs import InputFiles, InputOptions
+from neardup.formatting import format_count
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -261,13 +262,14 @@ def print_filled(
         rate, memory = filled.documents / max(filled.seconds, 1e-9), peak_memory() / 10**6
         _print(
             (
-                f"{filled.documents:,} documents   {filled.new:,} new   {filled.copies:,} copies"
-                f"{again}   {filled.rejected:,} rejected",
+                f"{format_count(filled.documents, 'document')}   {filled.new:,} new   "
+                f"{format_count(filled.copies, 'copy', 'copies')}{again}   "
+                f"{filled.rejected:,} rejected",
                 _method(index.options),
                 *format_rejected(reasons, filled.rejected),
                 *map(format_advice, filled.advice),
                 f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
-                f"{len(index):,} documents in {index.path}",
+                f"{format_count(len(index), 'document')} in {index.path}",
             )
         )
 
@@ -286,7 +288,8 @@ def print_loaded(loaded: LoadedRun, quiet: bool, as_json: bool) -> None:
         print_json({"counts": counts, "fingerprint": fingerprint})
     elif not quiet:
         lines = [
-            f"{loaded.documents:,} documents   {loaded.kept:,} kept   {loaded.copies:,} copies   "
+            f"{format_count(loaded.documents, 'document')}   {loaded.kept:,} kept   "
+            f"{format_count(loaded.copies, 'copy', 'copies')}   "
             f"{loaded.left_out:,} left out (rejected, or copies of documents outside the run)",
             _method(loaded.settings.options),
         ]

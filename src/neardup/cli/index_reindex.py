@@ -32,6 +32,7 @@ from neardup.cli.arguments import (
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, describe_index, open_to_write, previous_lines
 from neardup.corpus.inputs import InputOptions
+from neardup.formatting import format_count
 
 if TYPE_CHECKING:
     from neardup.index.rebuild import Reindexed
@@ -248,7 +249,7 @@ def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
             f"documents that were added since are carried over{omitted}"
         )
     else:
-        print(f"{done.carried:,} documents indexed again{omitted}")
+        print(f"{format_count(done.carried, 'document')} indexed again{omitted}")
     print(format_method(options, options.meeting.probability(options.threshold)))
     print(f"specification {done.spec.fingerprint}")
     for line in previous_lines(folder):
@@ -277,8 +278,9 @@ def convert(
         print_json(asdict(done))
     elif not quiet:
         print(
-            f"{done.documents:,} documents: {format_bytes(done.bytes_before)} before, "
-            f"{format_bytes(done.bytes_after)} now; the previous generation is kept\n"
+            f"{format_count(done.documents, 'document')}: "
+            f"{format_bytes(done.bytes_before)} before, {format_bytes(done.bytes_after)} now; "
+            "the previous generation is kept\n"
             f"specification {done.fingerprint}, narrowed from {done.parent}"
         )
         for line in previous_lines(folder):

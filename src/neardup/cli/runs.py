@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import Out, PlainJson, argument, flag, with_options
 from neardup.cli.console import print_json, progress_for
+from neardup.formatting import format_count
 
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
@@ -142,4 +143,5 @@ def merge(
     from neardup.pipeline.saved import merge_sketch_sets
 
     joined = merge_sketch_sets(sets, out)
-    print(f"{len(joined.kept):,} documents, {int(joined.kept.sum()):,} of them kept; {out}")
+    kept = int(joined.kept.sum())
+    print(f"{format_count(len(joined.kept), 'document')}, {kept:,} of them kept; {out}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from neardup.corpus.documents import LONGEST
 from neardup.corpus.encodings import UTF8, explain_wide, to_utf8
+from neardup.corpus.format_table import COMPRESSIONS
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.packing import unpack
 from neardup.errors import InputError
@@ -50,9 +51,23 @@ def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
 
 def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
     kind = file.compression or file.format
+    if file.compression is not None and not _begins_as_named(file):
+        return InputError(
+            f"{file.name}: not {kind} data, in spite of its name: rename it, or {cure}", file.name
+        )
     # Arrow's messages have many lines; the first sentence states the cause.
     why = str(error).strip().split("\n")[0].split(". ")[0][:120]
     return InputError(f"{file.name}: truncated or corrupt {kind} data ({why}): {cure}", file.name)
+
+
+def _begins_as_named(file: InputFile) -> bool:
+    """Return whether a compressed file begins with the magic bytes of its compression."""
+    magic = COMPRESSIONS[file.compression or ""].magic
+    try:
+        with open(file.path, "rb") as raw:
+            return raw.read(len(magic)) in (magic, b"")
+    except OSError:
+        return True
 
 
 def changed_error(file: InputFile) -> InputError:

@@ -55,7 +55,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
         lines.append(format_undated(undated, options))
     if ignored := record.get("ignored_lines"):
         lines.append(
-            f"ignored             {ignored['count']:,} lines that are in too many documents; "
+            f"ignored             {format_count(ignored['count'], 'line')} in too many documents; "
             "run.json lists them"
         )
     if record["full_buckets"]["count"]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.folders import describe_reasons
-from neardup.formatting import format_bytes
+from neardup.formatting import format_bytes, format_count
 from neardup.lsh.curve import Curve, Meeting
 from neardup.measure_table import CHOICES, exact_measure
 from neardup.report import plots
@@ -112,9 +112,9 @@ def _headline(record: RunRecord) -> str:
     if cut is not None:
         return f"{cut.cut:,} of {cut.found:,} {record.spec.get('unit', 'part')}s were cut"
     if not counts.removed:
-        return f"No duplicate among {counts.documents:,} documents"
+        return f"No duplicate among {format_count(counts.documents, 'document')}"
     verb = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
-    return f"{counts.removed:,} of {counts.documents:,} documents {verb}"
+    return f"{counts.removed:,} of {format_count(counts.documents, 'document')} {verb}"
 
 
 def _percent(count: int, counts: ReportedCounts) -> str:

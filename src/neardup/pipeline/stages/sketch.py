@@ -23,7 +23,7 @@ from neardup.corpus.shards import Shard, cut_shards
 from neardup.errors import InputError, OutputError, RowError
 from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import BlockReader
-from neardup.formatting import format_bytes
+from neardup.formatting import format_bytes, format_count
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
 from neardup.pipeline.sampled import ScriptSample, sample_scripts
@@ -177,10 +177,11 @@ def check_disk(
     place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     reusable = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    progress.say(
-        f"about {need.documents:,} documents: the run will need about {format_bytes(need.total)} "
-        f"of disk space, {format_bytes(free)} are free"
-    )
+    if need.documents:
+        progress.say(
+            f"about {format_count(need.documents, 'document')}: the run will need about "
+            f"{format_bytes(need.total)} of disk space, {format_bytes(free)} are free"
+        )
     if need.total > free + reusable:
         raise OutputError(
             f"{job.out}: the run will need about {format_bytes(need.total)} of disk space "
