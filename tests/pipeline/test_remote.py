@@ -26,6 +26,7 @@ from support.command_line import (
 from support.object_stores import BUCKET, faulty_proxy, file_server, s3_server, use_store
 
 import neardup as package
+from neardup import runtime
 from neardup.corpus import storage
 from neardup.pipeline import remote as remote_runs
 
@@ -111,6 +112,7 @@ def test_out_is_uploaded_and_run_json_comes_last(s3: Any, tmp_path: Path) -> Non
     times = {
         one["Key"]: one["LastModified"]
         for one in s3.list_objects_v2(Bucket=BUCKET, Prefix="runs/")["Contents"]
+        if not one["Key"].endswith("/")  # PyArrow marks folders
     }
     assert times["runs/out/run.json"] == max(times.values())
 
@@ -168,9 +170,19 @@ def test_a_failed_upload_leaves_the_finished_run(
     finished = Path(ran.err.strip().rpartition(" ")[2])
     assert (finished / "kept" / "a.jsonl").read_bytes() == KEPT
     assert "out/run.json" not in keys(s3)
+    monkeypatch.setattr(runtime, "cache_home", lambda: tmp_path / "cache")
+    assert "1 folder of stopped runs" in neardup("cache", "list").out
     again = ("dedup", f"{HERE}/in/a.jsonl", "-o", f"{HERE}/out", "--force", "-q")
     assert neardup(*again).code == 0
     assert "out/run.json" in keys(s3) and not finished.exists()
+    finished.mkdir(parents=True)
+    assert neardup("cache", "clear", "--fetched", "--yes").out == "1 removed\n"
+    assert not finished.exists()
+
+
+def test_other_commands_say_who_reads_urls(s3: Any) -> None:
+    ran = neardup("tune", f"s3://key:secret@{BUCKET}/a.jsonl", "-o", "tuned")
+    assert ran.code == 1 and "neardup dedup and exact" in ran.err and "secret" not in ran.err
 
 
 def test_what_is_not_read_of_a_prefix_is_named_by_urls(s3: Any) -> None:

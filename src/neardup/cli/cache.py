@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +54,9 @@ def list_results(
     if as_json:
         rows = [entry.to_json() | {"same_machine": entry.same_machine} for entry in entries]
         about = {"folder": str(results.folder), "damaged": results.damaged}
-        print_json(about | {"entries": rows, "kernels": kernels_in_cache()})
+        print_json(
+            about | {"entries": rows, "kernels": kernels_in_cache(), "fetched": fetched_in_cache()}
+        )
         return
     from rich.table import Table
     from rich.text import Text
@@ -91,16 +94,34 @@ def list_results(
         console.print(
             f"{what} of compiled kernels, {size}, in {runtime.cache_home()}", soft_wrap=True
         )
+    if fetched := fetched_in_cache():
+        size = format_bytes(sum(one["bytes"] for one in fetched))
+        what = format_count(len(fetched), "folder")
+        console.print(
+            f"{what} of stopped runs with a remote output, {size}, in {runtime.cache_home()}",
+            soft_wrap=True,
+        )
 
 
 def kernels_in_cache() -> list[dict[str, Any]]:
     """Return the folders of compiled kernels, with the bytes in each."""
+    return _with_sizes(runtime.kernel_folders())
+
+
+def fetched_in_cache() -> list[dict[str, Any]]:
+    """Return the folders of stopped runs with a remote output, with the bytes in each."""
+    from neardup.pipeline.remote import fetched_folders
+
+    return _with_sizes(fetched_folders())
+
+
+def _with_sizes(folders: Iterable[Path]) -> list[dict[str, Any]]:
     return [
         {
             "folder": folder.name,
             "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         }
-        for folder in runtime.kernel_folders()
+        for folder in folders
     ]
 
 
@@ -128,6 +149,13 @@ def clear_results(
             "--kernels",
         ),
     ] = False,
+    fetched: Annotated[
+        bool,
+        flag(
+            "Remove what stopped runs with a remote output have left instead: they start again.",
+            "--fetched",
+        ),
+    ] = False,
     yes: Annotated[bool, flag("Don't ask for confirmation.", "--yes", "-y")] = False,
 ) -> None:
     """Remove results, also unfinished and damaged ones. Other files in the folder are kept."""
@@ -136,17 +164,25 @@ def clear_results(
     from neardup.errors import UsageError
 
     age = None if older_than is None else parse_age(older_than)
-    if kernels and folder is not None:
-        raise UsageError("--cache is the folder of results: leave it out with --kernels")
-    results = None if kernels else _open_cache(folder)
+    if (kernels or fetched) and folder is not None:
+        option = "--kernels" if kernels else "--fetched"
+        raise UsageError(f"--cache is the folder of results: leave it out with {option}")
+    if kernels and fetched:
+        raise UsageError("--kernels and --fetched are two commands: give one of them")
+    results = None if kernels or fetched else _open_cache(folder)
     place = runtime.cache_home() if results is None else results.folder
-    what = "compiled kernels" if kernels else "results"
+    what = "compiled kernels" if kernels else "fetched files" if fetched else "results"
     which = f"all {what}" if older_than is None else f"{what} older than {older_than}"
     if not yes and not _confirm(f"Remove {which} in {place}?"):
         print("nothing was removed")
         return
-    if results is None:
-        count = runtime.remove_unused_kernels(0 if age is None else age / timedelta(days=1))
+    days = 0 if age is None else age / timedelta(days=1)
+    if kernels:
+        count = runtime.remove_unused_kernels(days)
+    elif results is None:
+        from neardup.pipeline.remote import remove_fetched
+
+        count = remove_fetched(days)
     else:
         count = results.clear(None if age is None else datetime.now(UTC) - age)
     print(f"{count:,} removed")

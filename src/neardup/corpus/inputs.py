@@ -48,6 +48,7 @@ from neardup.corpus.format_table import (
     is_json_lines,
     may_be_json,
 )
+from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, ParameterError, UsageError
 from neardup.runtime import Progress
 
@@ -238,6 +239,11 @@ def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:
 
 def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
     """Return the files that a glob matches, sorted by the bytes of their paths."""
+    if is_url(pattern):
+        raise InputError(
+            f"{_short(hide_secrets(pattern))}: URLs are inputs of neardup dedup and exact: "
+            "download it first"
+        )
     if not glob.has_magic(pattern):
         raise InputError(f"{_short(pattern)}: no such file or folder: check the path")
     base = len(os.path.join(_fixed_part(pattern), ""))

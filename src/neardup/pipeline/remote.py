@@ -18,6 +18,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -34,7 +35,7 @@ from neardup.corpus.urls import READ_ONLY, SCHEMES, hide_secrets, is_url
 from neardup.errors import InputError, NeardupError, OutputError, UsageError
 from neardup.formatting import format_bytes
 from neardup.pipeline.job import Job
-from neardup.pipeline.output import RUN_FILE, RUN_NAMES, hold_lock
+from neardup.pipeline.output import RUN_FILE, RUN_NAMES, hold_lock, is_locked
 from neardup.runtime import Progress, cache_home
 
 THREADS = 8
@@ -201,6 +202,21 @@ def _local_folder(out: str | None) -> Iterator[Path]:
     with hold_lock(folder, Path(hide_secrets(out)) if is_url(out) else Path(out)):
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def fetched_folders() -> list[Path]:
+    """Return the folders in the user's cache that stopped runs with a remote OUT have left."""
+    return [path for path in sorted((cache_home() / "remote").glob("*")) if path.is_dir()]
+
+
+def remove_fetched(older_than_days: float = 0) -> int:
+    """Remove the folders of stopped runs, but not of those that are running; return how many."""
+    latest = time.time() - older_than_days * 86_400
+    old = [path for path in fetched_folders() if path.stat().st_mtime <= latest]
+    removed = [path for path in old if not is_locked(path)]
+    for path in removed:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(removed)
 
 
 class _Fetcher:
