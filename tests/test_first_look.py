@@ -151,6 +151,9 @@ def test_library_dedup_and_index_say_it_too(tmp_path: Path) -> None:
     assert len(record["advice"]) == 1 and record["advice"][0] in ran.out
     assert "Advice: 100% of the first 66" in (tmp_path / "out" / "report.html").read_text()
     assert run("dedup", source, "-o", tmp_path / "quiet", "--quiet").out == ""
+    with neardup.dedup_files(source) as result:
+        assert result.advice == record["advice"]
+        assert record["advice"][0] in result.summary()
     built = run("index", "build", tmp_path / "index", source)
     assert record["advice"][0] in built.out
     found = run("index", "build", tmp_path / "other", source, "--preset", "short")

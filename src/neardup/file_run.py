@@ -266,6 +266,11 @@ class RunResult:
         self.kept = [self.path] if job.file else [file for file in files if file.exists()]
 
     @property
+    def advice(self) -> list[str]:
+        """What the options can't find in documents like the first ones, and what would."""
+        return list(self.record.get("advice", ()))
+
+    @property
     def counts(self) -> dict[str, int]:
         """The numbers of documents, kept, removed, identical and rejected ones, as in run.json."""
         return dict(self.record["counts"])

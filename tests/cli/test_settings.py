@@ -64,6 +64,18 @@ def test_command_line_then_config_option_then_found_file(project: Path) -> None:
     assert (ran["threshold"], ran["size"], ran["seed"]) == (0.6, 4, 3)
 
 
+def test_preset_of_the_command_line_replaces_the_values_of_files(project: Path) -> None:
+    (project / "neardup.toml").write_text("threshold = 0.9\nseed = 3\n")
+    (project / "plan.toml").write_text("version = 1\n[dedup]\nshingle = 'word:3'\n")
+    config = ("--config", project / "plan.toml")
+    ran = parameters("dedup", *config, "--preset", "short")
+    assert (ran["unit"], ran["size"], ran["threshold"], ran["seed"]) == ("char", 5, 0.5, 3)
+    ran = parameters("dedup", *config, "--preset", "short", "--threshold", "0.6")
+    assert (ran["unit"], ran["threshold"]) == ("char", 0.6)
+    (project / "neardup.toml").write_text('preset = "short"\nthreshold = 0.9\n')
+    assert parameters("dedup")["threshold"] == 0.9
+
+
 def test_bands_of_a_found_file_are_not_used_for_another_threshold(project: Path) -> None:
     (project / "neardup.toml").write_text("threshold = 0.9\nbands = 5\nrows = 12\nslots = 64\n")
     assert parameters("dedup")["tables"] == "5x12"

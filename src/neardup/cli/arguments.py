@@ -24,6 +24,7 @@ from neardup.errors import ParameterError
 from neardup.option_table import (
     KEPT,
     LAYOUT,
+    PRESETS,
     SIMILAR,
     MatchingOptions,
     Option,
@@ -137,7 +138,8 @@ def chosen_options(context: typer.Context, given: dict[str, Any]) -> dict[str, A
     have: whether their values are possible is checked where they are used.
     """
     stored = context.default_map or {}
-    others = {name: stored.get(name) for name in options_of(MatchingOptions) if name not in given}
+    missing = options_of(MatchingOptions).keys() - context.params.keys()
+    others = {name: stored.get(name) for name in missing}
     stale = stale_bands(context)
     chosen = given_options(others) | given
     return {name: value for name, value in chosen.items() if name not in stale}
@@ -397,6 +399,10 @@ def with_input_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+CONTEXT: Final = "context"
+"""The parameter of a command that gets the context of its call."""
+
+
 def with_options(
     place: str, *, panel: str | Mapping[str, str] = "", unset: str | Mapping[str, str] = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -422,6 +428,7 @@ def with_options(
             if parameter.kind is not parameter.VAR_KEYWORD
         ]
         matching = [_parameter(row, rows, panel, unset) for row in rows.values()]
+        asks = any(parameter.annotation is typer.Context for parameter in own)
         # Help shows panels in the order of their first option: what is kept and written is last.
         places = [n for n, one in enumerate(own) if one.name == "config" or _panel(one) in later]
         first = min(places, default=len(own))
@@ -431,11 +438,17 @@ def with_options(
             keyword = inspect.Parameter.KEYWORD_ONLY
             more = inspect.Parameter(HELP_ALL, keyword, default=False, annotation=HelpAll)
             parameters.append(more)
+        if not asks:
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(CONTEXT, keyword, annotation=typer.Context))
 
         @functools.wraps(command)
         def wrapped(**values: Any) -> None:
             given = given_options({name: values.pop(name) for name in rows})
+            given = _without_replaced(given, values[CONTEXT])
             values.pop(HELP_ALL, None)
+            if not asks:
+                del values[CONTEXT]
             command(**values, **given)
 
         rare = frozenset(parameter.name for parameter in parameters if _is_rare(parameter))
@@ -445,6 +458,22 @@ def with_options(
         return wrapped
 
     return decorate
+
+
+PRECEDENCE: Final = ("DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")
+"""Where a value may come from (a file, a variable, the command line), the strongest last."""
+
+
+def _without_replaced(given: dict[str, Any], context: typer.Context) -> dict[str, Any]:
+    """Drop values that a preset from a stronger source replaces; others override the preset."""
+
+    def rank(name: str) -> int:
+        source = context.get_parameter_source(name)
+        return PRECEDENCE.index(source.name) if source and source.name in PRECEDENCE else -1
+
+    replaced = PRESETS.get(given.get("preset", ""), {})
+    weaker = {name for name in replaced if rank(name) < rank("preset")}
+    return {name: value for name, value in given.items() if name not in weaker}
 
 
 def _parameter(
