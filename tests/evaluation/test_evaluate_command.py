@@ -34,7 +34,9 @@ def test_output_equals_the_library(folder):
     assert done.code == 0, done.err
     want = evaluate(SET.golden, corpus=SET.rows, threshold=0.6)
     assert json.loads((folder / "out" / "evaluation.json").read_text()) == want.record
-    assert done.out == f"{want}{folder}/out/evaluation.html shows it\n"
+    *shown, following = done.out.splitlines(keepends=True)
+    assert "".join(shown) == f"{want}{folder}/out/evaluation.html shows it\n"
+    assert following.startswith(f"next: neardup dedup {folder}/in.jsonl -o OUT --threshold ")
     assert {path.name for path in (folder / "out").iterdir()} == {
         "evaluation.json",
         "evaluation.html",
@@ -124,13 +126,23 @@ def test_truncated_golden_set_is_refused(folder):
 
 def test_summary_fits_the_terminal(folder):
     """In a file no line is longer than 100, and on a terminal none than it is wide."""
-    lines = run(folder, "--bands", 2, "--rows", 30).out.splitlines()
+    *lines, command = run(folder, "--bands", 2, "--rows", 30).out.splitlines()
     assert max(map(len, lines)) <= 100
+    assert command.startswith("next: "), "a command is one line, however long"
     assert any(line.startswith(" " * 20) and line.strip() for line in lines)
     found = evaluate(SET.golden, corpus=SET.rows)
     narrow, wide = (format_summary(found, width) for width in (60, 1_000))
     assert max(map(len, narrow.splitlines())) <= 60
     assert narrow.split() == wide.split()
+
+
+def test_run_of_other_documents_is_refused(folder):
+    other = folder / "other.jsonl"
+    other.write_text("".join(f'{{"id": "other-{n}", "text": "a b c d e f g"}}\n' for n in range(3)))
+    assert neardup("dedup", other, "-o", folder / "run", "-q").code == 0
+    done = neardup("evaluate", folder / "golden.tsv", "--run", folder / "run")
+    assert done.code == 2
+    assert "none of the" in done.err and "look like other-" in done.err
 
 
 def tile(page: str, title: str) -> str:

@@ -127,6 +127,16 @@ def test_labels_of_one_kind_leave_scores_undefined(label, undefined):
     json.dumps(found.record, allow_nan=False)
 
 
+def test_few_pairs_of_one_label_are_noted():
+    duplicates = [pair for pair in SET.golden if pair[2]]
+    others = [pair for pair in SET.golden if not pair[2]]
+    (note,) = evaluate(duplicates + others[:5], corpus=SET.rows).notes
+    assert note.startswith("only 5 pairs labelled as different")
+    (note,) = evaluate(duplicates[:7] + others, corpus=SET.rows).notes
+    assert note.startswith("only 7 pairs labelled as duplicates")
+    assert evaluate(SET.golden, corpus=SET.rows).notes == []
+
+
 def test_golden_set_without_usable_pairs_is_an_error():
     with pytest.raises(InputError, match=r"ids as x and y, the corpus as a0 and a1: .* --id"):
         evaluate([("x", "y", 1)], corpus=SET.rows)

@@ -17,7 +17,7 @@ def test_golden_documents_are_found_in_many_files_and_chunks(tmp_path):
     ids = [f"{tmp_path}/{name}.jsonl:{number}" for name in "ba" for number in (4, 0)]
     for workers in (1, 3):
         finder = GoldenFinder([*ids, "nowhere"])
-        read = reader(tmp_path, Columns(), "auto", workers, SILENT)
+        read = reader(tmp_path, Columns(), {}, workers, SILENT)
         assert sum(len(documents) for documents in finder.watch(read())) == 10
         found = finder.result()
         assert [found.text(n)[:3] for n in range(5)] == ["b 4", "b 0", "a 4", "a 0", ""]

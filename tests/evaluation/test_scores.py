@@ -85,6 +85,21 @@ def test_best_threshold_is_the_middle_of_equals():
     assert found.best == pytest.approx((0.31 + 0.80) / 2, abs=0.01)
 
 
+def test_few_labels_make_a_wide_range_of_thresholds_as_good_as_the_best():
+    few = sweep_thresholds(np.array([0.2, 0.3, 0.8, 0.9]), np.array([False, False, True, True]))
+    assert few.as_good == [0.01, 1.0], "two pairs of a kind show nothing"
+    similarity = np.concatenate((np.full(40, 0.3), np.full(40, 0.8)))
+    many = sweep_thresholds(similarity, similarity > 0.5)
+    assert many.as_good == [0.31, 0.8], "at any other threshold forty pairs are wrong"
+
+
+def test_threshold_that_is_wrong_about_five_pairs_in_a_row_is_worse():
+    labels = np.array([False] * 20 + [True] * 20)
+    four = sweep_thresholds(np.r_[np.full(20, 0.2), np.full(4, 0.6), np.full(16, 0.9)], labels)
+    five = sweep_thresholds(np.r_[np.full(20, 0.2), np.full(5, 0.6), np.full(15, 0.9)], labels)
+    assert four.as_good == [0.21, 0.9] and five.as_good == [0.21, 0.6]
+
+
 @pytest.mark.parametrize(
     "mine, theirs, value",
     [

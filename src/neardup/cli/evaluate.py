@@ -30,6 +30,7 @@ from neardup.cli.arguments import (
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.settings import settings_in_effect
 from neardup.corpus.inputs import InputOptions
+from neardup.option_table import LAYOUT
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -221,6 +222,8 @@ def evaluate(
         if out is not None:
             write_evaluation(evaluation, out, golden, run, gates)
     print_evaluation(evaluation, out, quiet, as_json)
+    if corpus and not (quiet or as_json or run or service):
+        print_next_command(evaluation, corpus, text, id, point)
     missed = [gate for gate in gates if not gate.met]
     for gate in missed:
         print(f"neardup: {gate}", file=sys.stderr)
@@ -326,6 +329,35 @@ def print_evaluation(evaluation: Evaluation, out: Path | None, quiet: bool, as_j
         print(format_summary(evaluation, width()), end="")
         if out is not None:
             print(f"{out / HTML} shows it")
+
+
+def print_next_command(
+    evaluation: Evaluation,
+    corpus: list[str],
+    text: str,
+    id: str | None,
+    point: dict[str, Any],
+) -> None:
+    """Print the command that removes duplicates with the best threshold."""
+    import shlex
+
+    from neardup.option_table import default_of
+
+    sweep = evaluation.sweep
+    if sweep is None or sweep.best is None or sweep.as_good is None:
+        return
+    now = point.get("threshold", default_of("threshold"))
+    low, high = sweep.as_good
+    best = now if low <= now <= high else sweep.best
+    options = {name: value for name, value in point.items() if name not in LAYOUT}
+    options |= {"threshold": best}
+    words = ["neardup", "dedup", *corpus, "-o", "OUT"]
+    words += ["--text", text] if text != "text" else []
+    words += ["--id", id] if id is not None else []
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            words += [f"--{name.replace('_', '-')}", str(one)]
+    print(f"next: {shlex.join(words)}")
 
 
 def width() -> int:

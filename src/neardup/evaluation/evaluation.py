@@ -29,6 +29,7 @@ from neardup.evaluation.golden import (
     load_golden,
     no_pairs_error,
     no_pairs_left_error,
+    printable_id,
 )
 from neardup.evaluation.operating_point import GoldenFinder, OperatingPoint, corpus_files, reader
 from neardup.evaluation.profile import CorpusProfile
@@ -43,6 +44,7 @@ from neardup.evaluation.systems import (
     ServiceClient,
 )
 from neardup.explanation import is_by_distance
+from neardup.formatting import format_count
 from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.option_table import MatchingOptions, given_options, takes_options
 from neardup.options import Options
@@ -251,6 +253,12 @@ def _usable(
         used = replace(used, flaws=used.flaws | {SEVERAL: point.golden.repeated})
     elif finished is not None:
         used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
+        if len(finished.unnamed) == len(used.ids) and finished.named:
+            raise UsageError(
+                f"none of the {len(used.ids):,} ids of the golden set is in a cluster of "
+                f"{finished.path}, whose ids look like {printable_id(finished.named)}, not like "
+                f"{printable_id(used.ids[0])}: give the golden set of this run"
+            )
         if unnamed := len(finished.unnamed):
             notes.append(
                 f"{unnamed:,} golden documents are in no cluster of the run: they were kept alone, "
@@ -265,14 +273,30 @@ def _evaluate_service(labelled: LabelledPairs, indexed: IndexedDocuments) -> Eva
     return _measure(used, indexed, None, None, _one_sided(used))
 
 
+FEW: Final = 30
+"""Fewer pairs than this of one label give figures that are hardly more than a guess."""
+
+
 def _one_sided(used: LabelledPairs) -> list[str]:
-    """Return a note if all labels are the same."""
+    """Return a note if all labels are the same, or if there are few of one kind."""
     if not used.label.any():
         return ["no pair is a duplicate by its label: recall is undefined"]
     if used.label.all():
         return [
             "no pair is labelled as different: precision by labels says nothing, and there is no "
             "best threshold"
+        ]
+    different = int(np.count_nonzero(~used.label))
+    if different < FEW:
+        return [
+            f"only {format_count(different, 'pair')} labelled as different: precision and the best "
+            f"threshold are uncertain; label {FEW} or more pairs that look alike and are not"
+        ]
+    duplicates = len(used) - different
+    if duplicates < FEW:
+        return [
+            f"only {format_count(duplicates, 'pair')} labelled as duplicates: recall and the best "
+            f"threshold are uncertain; label {FEW} or more"
         ]
     return []
 

@@ -77,7 +77,7 @@ def _lines(evaluation: Evaluation) -> Iterator[Line]:
         figures = (
             f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
         )
-        yield "best threshold", [figures]
+        yield "best threshold", [figures, format_as_good(sweep)]
     for name, cases in (
         ("false positives", evaluation.false_positives),
         ("false negatives", evaluation.false_negatives),
@@ -88,6 +88,16 @@ def _lines(evaluation: Evaluation) -> Iterator[Line]:
         yield "note", [note]
     for change in evaluation.drift or ():
         yield "since the baseline", [change]
+
+
+def format_as_good(sweep: ThresholdSweep) -> str:
+    """Describe the thresholds that are as good as the best one, as far as the labels tell."""
+    if sweep.as_good is None:
+        return ""
+    low, high = sweep.as_good
+    if low == high:
+        return "all others are worse by these labels"
+    return f"{low:g} to {high:g} are as good, as far as these labels can tell"
 
 
 def _scores(scores: Scores) -> list[str]:

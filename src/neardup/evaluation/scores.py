@@ -136,6 +136,8 @@ class ThresholdSweep:
         f1: The F1 at each threshold.
         best: The threshold with the best F1, the middle one of several; None if all labels are
             the same.
+        as_good: The lowest and the highest threshold around it that these labels don't show to be
+            worse, by a sign test at 5 %; None if there is no best one.
     """
 
     thresholds: list[float]
@@ -143,6 +145,7 @@ class ThresholdSweep:
     precision: list[float | None]
     f1: list[float | None]
     best: float | None
+    as_good: list[float] | None = None
 
     @property
     def at_best(self) -> tuple[float | None, float | None, float | None]:
@@ -164,18 +167,62 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
         for right, wrong in zip(tp.tolist(), fp.tolist(), strict=True)
     ]
     f1 = [one.f1.value for one in scores]
-    best = None
+    best = as_good = None
     if 0 < positives < len(label):
         most = max(value or 0.0 for value in f1)
         equal = [place for place, value in enumerate(f1) if (value or 0.0) == most]
-        best = float(thresholds[equal[len(equal) // 2]])
+        place = equal[len(equal) // 2]
+        best = float(thresholds[place])
+        low, high = _range_as_good(tp, fp, place)
+        as_good = [float(thresholds[low]), float(thresholds[high])]
     return ThresholdSweep(
         thresholds.tolist(),
         [one.recall.value for one in scores],
         [one.precision.value for one in scores],
         f1,
         best,
+        as_good,
     )
+
+
+SIGNIFICANT: Final = 0.05
+
+
+def _range_as_good(tp: Integers, fp: Integers, best: int) -> tuple[int, int]:
+    """Return the places of the first and last threshold around the best that are not worse.
+
+    Between two thresholds only the pairs in between are judged differently: a duplicate is right
+    at the lower one, another pair at the higher one. A threshold is worse if it is wrong about so
+    many more of these pairs than the best one that a fair coin would rarely do it.
+    """
+
+    def is_worse(place: int) -> bool:
+        duplicates, others = abs(int(tp[best] - tp[place])), abs(int(fp[best] - fp[place]))
+        wrong = duplicates if place > best else others
+        return _sign_test(wrong, duplicates + others) < SIGNIFICANT
+
+    low = high = best
+    while low > 0 and not is_worse(low - 1):
+        low -= 1
+    while high < len(tp) - 1 and not is_worse(high + 1):
+        high += 1
+    return low, high
+
+
+def _sign_test(wrong: int, count: int) -> float:
+    """Return the probability of at least `wrong` heads in `count` throws of a fair coin.
+
+    >>> _sign_test(5, 5), _sign_test(0, 5)
+    (0.03125, 1.0)
+    """
+    if wrong <= count // 2:
+        return 1.0  # at least about a half: far from rare
+    log_half = count * math.log(0.5)
+    logs = [
+        math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1) + log_half
+        for k in range(wrong, count + 1)
+    ]
+    return math.fsum(map(math.exp, logs))
 
 
 def _at_least(values: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Integers:

@@ -88,6 +88,7 @@ class RunSystem:
     pairs     codes a * ids + b of the golden pairs in pairs.parquet, ascending
     repeated  ids that several documents of the run have, as far as the tables have them
     of_pairs  whether all pairs are known: the run wrote them, or looked for exact copies only
+    named     the first id in a cluster of the run; None if it has none
     """
 
     path: Path
@@ -96,6 +97,7 @@ class RunSystem:
     pairs: Integers
     repeated: Flaw
     of_pairs: bool
+    named: str | None = None
 
     @classmethod
     def of(cls, run: Path, ids: Sequence[str]) -> RunSystem:
@@ -110,8 +112,10 @@ class RunSystem:
         number = {id: place for place, id in enumerate(ids)}
         cluster = np.full(len(ids), -1, np.int64)
         repeated: dict[str, None] = {}
+        named: str | None = None
         for name in ("removed", "clusters"):
             for id, id_cluster in _rows(run / f"{name}.parquet", ("id", "cluster")):
+                named = named or id
                 if id is None or id_cluster is None or id not in number:
                     continue
                 if cluster[number[id]] >= 0:
@@ -133,6 +137,7 @@ class RunSystem:
             np.unique(np.array(codes, np.int64)),
             flaw,
             has_pairs or _is_of_copies(record),
+            named,
         )
 
     def require_of(self, files: Sequence[InputFile] | None) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from neardup.evaluation.golden import SEVERAL
 from neardup.evaluation.profile import CorpusProfile, Spread
-from neardup.evaluation.results import Case, Evaluation, QualityGate
+from neardup.evaluation.results import Case, Evaluation, QualityGate, format_as_good
 from neardup.evaluation.scores import Scores, Share, ThresholdSweep
 from neardup.report.differences import side_by_side
 from neardup.report.html import Html, join, make_page, name, note, pairs, shorten, table, tag
@@ -233,7 +233,10 @@ def _curves(found: Evaluation) -> Iterator[Html]:
     about = "There is no best threshold without labels of both kinds."
     if best is not None:
         recall, precision, f1 = map(_number, found.sweep.at_best)
-        about = f"Best by F1: {best:g}, with recall {recall}, precision {precision} and F1 {f1}."
+        about = (
+            f"Best by F1: {best:g}, with recall {recall}, precision {precision} and F1 {f1}; "
+            f"{format_as_good(found.sweep)}."
+        )
     precise = not found.golden.label.all()
     plots = [_figure(by_threshold(found.sweep, threshold, precise))]
     if precise:
