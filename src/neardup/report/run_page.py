@@ -10,6 +10,7 @@ from typing import Final
 
 from neardup.formats import tables
 from neardup.report import plots, sections
+from neardup.report.cluster_list import cluster_list, list_script
 from neardup.report.differences import side_by_side
 from neardup.report.html import Html, document, make_page, note, shorten, table, tag
 from neardup.report.run_folder import (
@@ -51,8 +52,18 @@ def run_page(run: Path, title: str) -> Html:
         f"{title}: neardup report",
         sections.overview(record, parts),
         *parts.values(),
-        script=plots.explorer_script() if sections.has_explorer(record) else None,
+        script=_scripts(record, parts["clusters"]),
     )
+
+
+def _scripts(record: RunRecord, clusters: Html) -> Html | None:
+    """Return the scripts of the page as one; None if it needs none."""
+    needed = []
+    if sections.has_explorer(record):
+        needed.append(plots.explorer_script())
+    if "data-missing=" in clusters:
+        needed.append(list_script())
+    return Html("\n".join(needed)) if needed else None
 
 
 def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
@@ -64,7 +75,9 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
         yield "cut", sections.cut(record.cut, unit, most_cut(run))
     if record.parameters.get("distinguish"):
         yield "vetoed", vetoed_section(run, record)
-    yield "clusters", clusters_section(largest_clusters(run))
+    figures = largest_clusters(run)
+    listed = cluster_list(run, record.counts.removed) if figures.largest else Html()
+    yield "clusters", clusters_section(figures, listed)
     if not record.is_exact:
         yield "buckets", sections.hot_buckets(record.buckets)
     yield "rejected", sections.rejected(record, rejected(run, record))
@@ -138,8 +151,13 @@ def group_samples(rows: Iterable[Row], clusters: set[int]) -> dict[int, list[Row
     }
 
 
-def clusters_section(figures: ClusterFigures) -> Html:
-    """Return the section about cluster sizes, with the largest clusters side by side."""
+def clusters_section(figures: ClusterFigures, listed: Html) -> Html:
+    """Return the section about cluster sizes, with the largest clusters side by side.
+
+    Args:
+        figures: The clusters of the run.
+        listed: The list of all of them.
+    """
     if not figures.largest:
         return sections.section("clusters", note("No document has a copy."))
     most = max(figures.sizes.values())
@@ -161,6 +179,7 @@ def clusters_section(figures: ClusterFigures) -> Html:
         "clusters",
         note("A cluster is a kept document and the documents that were removed as its copies."),
         sizes,
+        listed,
         tag("h3", "The largest, side by side"),
         _cluster_note(figures),
         *(
