@@ -18,6 +18,7 @@ from support.command_line import (
     dedup,
     edited,
     kept_rows,
+    neardup,
     read_rows,
     table,
 )
@@ -235,3 +236,43 @@ def test_a_crawl_and_an_archive_of_texts_are_deduplicated_and_everything_is_coun
     removed = [row["id"] for row in table(tmp_path / "out", "removed")]
     assert removed == [f"urn:{len(texts[2])}", "a.txt", "b.txt"]
     assert "Parts of files that are no documents" in (tmp_path / "out/report.html").read_text()
+
+
+POSTS = [" ".join(text.replace('"', "").split()) for text in TEXTS if text.strip()]
+POSTS = [line for line in POSTS if line.isascii()]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "auto"])
+def test_my_export_from_windows_is_read_and_written_as_it_is(tmp_path: Path, encoding: str) -> None:
+    source = tmp_path / "export.csv"
+    stored = "utf-16" if encoding == "auto" else encoding
+    texts = [f"Größe: {line}" for line in POSTS]
+    lines = ["text,n", *(f'"{text}",{n}' for n, text in enumerate(texts))]
+    source.write_bytes("\r\n".join(lines).encode(stored))
+    record = dedup(source, "-o", tmp_path / "out", "--encoding", encoding)
+    assert record["counts"]["documents"] == len(texts)
+    kept = (tmp_path / "out" / "kept" / "export.csv").read_bytes().decode(stored).splitlines()
+    assert kept == ["text,n", *(f'"{texts[row]}",{row}' for row in kept_rows(texts))]
+
+
+def test_utf16_without_the_option_is_an_error_with_the_cure(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes('{"text": "a"}\n'.encode("utf-16"))
+    ran = neardup("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "out")
+    assert ran.code == 1
+    assert ran.err.endswith("a.jsonl: UTF-16, not UTF-8: read it with --encoding utf-16\n")
+
+
+def test_a_misspelt_encoding_names_the_near_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    out = tmp_path / "out"
+    ran = neardup("dedup", tmp_path / "a.jsonl", "-o", out, "--encoding", "shift-jsi")
+    assert ran.code == 2
+    assert "unknown text encoding 'shift-jsi': did you mean" in ran.err
+
+
+def test_one_post_a_line(tmp_path: Path) -> None:
+    (tmp_path / "posts.txt").write_text("\n\n".join(POSTS))
+    record = dedup(tmp_path / "posts.txt", "-o", tmp_path / "out", "--format", "lines")
+    assert record["counts"]["documents"] == len(POSTS)
+    kept = (tmp_path / "out" / "kept" / "posts.txt").read_text().splitlines()
+    assert kept == [POSTS[row] for row in kept_rows(POSTS)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import random
 import shutil
@@ -170,11 +172,16 @@ def write_jsonl(path: Path, rows: Sequence[Row]) -> Path:
 def _packed(path: Path, rows: Sequence[Row], codec: str) -> None:
     plain = write_jsonl(path.with_suffix(".plain"), rows).read_bytes()
     path.with_suffix(".plain").unlink()
-    if codec == "gzip":
-        path.write_bytes(gzip.compress(plain, 1))
+    if codec in ("gzip", "xz", "bz2"):
+        pack = {"gzip": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}[codec]
+        path.write_bytes(pack(plain))
         return
     with pa.CompressedOutputStream(str(path), codec) as sink:
         sink.write(plain)
+
+
+def _json(path: Path, rows: Sequence[Row]) -> None:
+    path.write_text(json.dumps(list(rows), indent=2), encoding="utf-8")
 
 
 def _csv(path: Path, rows: Sequence[Row], delimiter: str) -> None:
@@ -192,6 +199,9 @@ def _arrow(path: Path, rows: Sequence[Row], new: Callable[..., Any]) -> None:
 
 WRITERS: dict[str, Callable[[Path, Sequence[Row]], object]] = {
     "jsonl": write_jsonl,
+    "jsonl.xz": lambda path, rows: _packed(path, rows, "xz"),
+    "jsonl.bz2": lambda path, rows: _packed(path, rows, "bz2"),
+    "json": _json,
     "jsonl.gz": lambda path, rows: _packed(path, rows, "gzip"),
     "jsonl.zst": lambda path, rows: _packed(path, rows, "zstd"),
     "parquet": lambda path, rows: pq.write_table(
@@ -207,16 +217,21 @@ WRITERS: dict[str, Callable[[Path, Sequence[Row]], object]] = {
 }
 
 
+UNPACKERS = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
+
+
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file of any of these formats, by other means than neardup's own."""
     name = path.name
     if ".jsonl" in name:
         data = path.read_bytes()
-        if name.endswith(".gz"):
-            data = gzip.decompress(data)
+        for ending, unpack in UNPACKERS.items():
+            data = unpack(data) if name.endswith(ending) else data
         if name.endswith(".zst"):
             data = pa.CompressedInputStream(str(path), "zstd").read()
         return [json.loads(line) for line in data.splitlines()]
+    if name.endswith(".json"):
+        return json.loads(path.read_text(encoding="utf-8"))
     if name.endswith(".parquet"):
         return pq.read_table(path).to_pylist()
     if name.endswith((".arrow", ".feather")):

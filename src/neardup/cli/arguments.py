@@ -281,6 +281,16 @@ NoHeader = Annotated[
     ),
     RARE,
 ]
+Encoding = Annotated[
+    str,
+    option(
+        "NAME",
+        "The text encoding of the inputs, such as utf-16, cp1252 or shift_jis; auto goes by byte "
+        "order marks, and by what an HTML or XML document declares.",
+        panel=INPUT,
+    ),
+    RARE,
+]
 INPUT_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "format": (Format, "auto"),
     "include": (Include, None),
@@ -288,6 +298,7 @@ INPUT_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "delimiter": (Delimiter, None),
     "quote": (Quote, '"'),
     "no_header": (NoHeader, False),
+    "encoding": (Encoding, "utf-8"),
 }
 """The options of `InputOptions` that commands take by `with_input_options`: type and default."""
 Strict = Annotated[

@@ -331,6 +331,7 @@ def refuse_with_urls(
         "--delimiter": input_options.get("delimiter"),
         "--quote": input_options.get("quote", '"') != '"',
         "--no-header": input_options.get("no_header"),
+        "--encoding": input_options.get("encoding", "utf-8") != "utf-8",
     }
     for name, value in options.items():
         if value:

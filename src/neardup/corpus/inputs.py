@@ -207,23 +207,27 @@ def apply_dialect(files: InputFiles, dialect: Dialect) -> bool:
 
 
 def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:
-    """Return the file with its encoding, and with the format that its decoded content tells."""
-    if not file.row.encoded:
-        if encoding != AUTO:
-            raise UsageError(
-                f"{file.name}: {file.format} states the encoding of its texts: leave out --encoding"
-            )
-        return file
+    """Return the file with its encoding, and with the format that its decoded content tells.
+
+    Args:
+        file: The file, as it was found without an encoding.
+        encoding: As `check_encoding` returned it; not UTF-8.
+        format: The format of all files, or `auto`.
+    """
+    head = read_head(file)
+    possible = _by_name(os.fspath(file.path))[0]
+    if format == "auto" and file.row.encoded and len(possible) != 1:
+        content = b"".join(to_utf8([head], find_encoding(encoding, head)))
+        matching = (row for row in possible if row.is_content(content))
+        row = next(matching, None) if possible else format_of_content(content)
+        file = file if row is None else replace(file, format=row.name)
     if file.row.encoded == EACH_DOCUMENT:
         return replace(file, encoding=encoding)
-    head = read_head(file)
-    file = replace(file, encoding=find_encoding(encoding, head))
-    possible = _by_name(os.fspath(file.path))[0] if format == "auto" else ()
-    if file.encoding != UTF8 and len(possible) > 1:
-        content = b"".join(to_utf8([head], file.encoding))
-        matching = (row.name for row in possible if row.is_content(content))
-        file = replace(file, format=next(matching, possible[0].name))
-    return file
+    if not file.row.encoded and encoding != AUTO:
+        raise UsageError(
+            f"{file.name}: {file.format} states the encoding of its texts: leave out --encoding"
+        )
+    return replace(file, encoding=find_encoding(encoding, head)) if file.row.encoded else file
 
 
 def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:
