@@ -32,7 +32,7 @@ from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import format_summary
 from neardup.report.run_explanation import RunExplainer, RunExplanation, RunPair
 from neardup.report.run_page import largest_clusters, write_report
-from neardup.result import describe_counts, html_table, shorten_id
+from neardup.wording import describe_counts, html_table, shorten_id
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,14 +1,13 @@
-"""`Result`: the answer of `neardup.dedup`, with the reason of each decision, and its sentences."""
+"""`Result`: the answer of `neardup.dedup`, with the reason of each decision."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from html import escape
-from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -22,13 +21,28 @@ from neardup.explanation import (
     PairFacts,
     PairVerdict,
     explain_pair,
-    is_by_distance,
-    name_estimate,
-    name_measure,
 )
 from neardup.first_look import FirstLook
-from neardup.formatting import format_count
-from neardup.options import Distinguish, Options, Strip
+from neardup.options import Options
+from neardup.wording import (
+    Verdict,
+    describe_counts,
+    explain_kept,
+    explain_rejected,
+    explain_removed,
+    explain_vetoed,
+    format_advice,
+    format_counts,
+    format_example,
+    format_largest_clusters,
+    format_method,
+    format_rejected,
+    format_strip,
+    format_undated,
+    format_vetoed,
+    html_table,
+    shorten_id,
+)
 
 if TYPE_CHECKING:
     import os
@@ -40,8 +54,7 @@ if TYPE_CHECKING:
     from neardup.corpus.documents import Columns
     from neardup.text.lines import IgnoredLines
 
-SHOWN_REASONS = 3
-SHOWN_CLUSTERS, SHOWN_COPIES, LONGEST_ID = 10, 5, 80
+SHOWN_CLUSTERS, SHOWN_COPIES = 10, 5
 
 
 @dataclass(frozen=True)
@@ -118,28 +131,6 @@ class IgnoredLine:
 
     text: str
     documents: int
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The decision about one document; `str()` of it is a sentence.
-
-    Attributes:
-        id: The id of the document.
-        verdict: `kept`, `removed` or `rejected`.
-        sentence: The decision and its reason.
-        witness: The id of the witness of a removed document.
-        similarity: How similar the two are.
-    """
-
-    id: Any
-    verdict: str
-    sentence: str
-    witness: Any = None
-    similarity: float | None = None
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 class Result:
@@ -538,167 +529,6 @@ def _list_copies(cluster: Cluster) -> str:
     shown = [shorten_id(id) for id in cluster.copies[:SHOWN_COPIES]]
     more = len(cluster.copies) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
-
-
-def shorten_id(id: Any) -> str:
-    """Return an id as a text of at most LONGEST_ID characters."""
-    text = str(id)
-    return text if len(text) <= LONGEST_ID else text[: LONGEST_ID - 1] + "…"
-
-
-def html_table(label: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a small table for notebooks, escaped; "" without rows."""
-    if not rows:
-        return ""
-    heads = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    cells = ("".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return (
-        f"<table><caption>{escape(label)}</caption><thead><tr>{heads}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
-
-
-def describe_counts(counts: Mapping[str, int]) -> str:
-    """Return the counts of a run as they stand in the `repr` of its result."""
-    return (
-        f"{format_count(counts['documents'], 'document')}: {counts['kept']:,} kept, "
-        f"{counts['removed']:,} removed ({counts['identical']:,} identical), "
-        f"{counts['rejected']:,} rejected"
-    )
-
-
-def explain_kept(name: Any, copies: int) -> Verdict:
-    """Return the verdict about a kept document; `copies` were removed because of it."""
-    also = f"; {copies} removed because of it" if copies else ""
-    return Verdict(name, "kept", f"{name!r} was kept{also}")
-
-
-def explain_vetoed(
-    options: Options, name: Any, copies: int, witness: Any, similarity: float
-) -> Verdict:
-    """Return the verdict about a document that is kept only because of `distinguish`."""
-    sentence = (
-        f"{explain_kept(name, copies).sentence}; without --distinguish {options.distinguish} it "
-        f"would be removed: {similarity:.4f} similar to {witness!r}"
-    )
-    return Verdict(name, "kept", sentence, witness, similarity)
-
-
-def explain_rejected(name: Any, reason: str) -> Verdict:
-    """Return the verdict about a document that could not be compared."""
-    return Verdict(name, "rejected", f"{name!r} was rejected: {reason}")
-
-
-def explain_removed(
-    options: Options, name: Any, witness: Any, similarity: float, exact: bool
-) -> Verdict:
-    """Return the verdict about a removed document."""
-    how = f"exact {name_measure(options)}" if exact else name_estimate(options)
-    judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
-    likeness = describe_likeness(options, f"{similarity:.4f}", repr(witness))
-    sentence = f"{name!r} was removed: {likeness}, which was kept ({judged})"
-    return Verdict(name, "removed", sentence, witness, similarity)
-
-
-def _judgement(options: Options) -> str:
-    if options.cluster == "components":
-        return ", not decisive: both are in one component"
-    if options.verify == "none":
-        return ", not decisive: a shared bucket is enough"
-    if is_by_distance(options):
-        return f", at most {options.hamming} bits differ"
-    return f", threshold {options.threshold:g}"
-
-
-def format_counts(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
-    """Return the counts of a run as a line."""
-    return (
-        f"{format_count(documents, 'document')}   {kept:,} kept   "
-        f"{removed:,} removed ({identical:,} identical)   {rejected:,} rejected"
-    )
-
-
-def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
-    """Return the kept documents with the most copies as a line; (name, copies), largest first."""
-    (name, copies), *others = largest
-    shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
-    shown += [f"{copies:,} of {name}" for name, copies in others]
-    return "largest clusters    " + "   ".join(shown)
-
-
-def format_vetoed(count: int, distinguish: Distinguish) -> str:
-    """Return how many documents are kept because something distinguishes them, as a line."""
-    are = "document is" if count == 1 else "documents are"
-    return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
-
-
-def format_advice(advice: str) -> str:
-    """Return advice as a line."""
-    return f"advice              {advice}"
-
-
-def format_method(options: Options, recall: float) -> str:
-    """Return how candidates were found and judged, as a line."""
-    if is_by_distance(options):
-        return (
-            f"Hamming distance <= {options.hamming} of {name_estimate(options)} of "
-            f"{options.spec.shingle} shingles, {options.meeting}: all pairs within it meet"
-        )
-    how = "exact" if options.verify == "exact" else "estimated"
-    exactly = options.threshold == round(options.threshold, 2)
-    threshold = f"{options.threshold:.2f}" if exactly else f"{options.threshold:g}"
-    judged = f"{how} {name_measure(options)} >= {threshold} of"
-    if options.verify == "none":
-        judged = "not verified, a shared bucket is enough:"
-    return (
-        f"{judged} {options.spec.shingle} shingles, {options.meeting}: "
-        f"predicted recall at the threshold{options.meeting.condition} {recall:.4f}"
-    )
-
-
-def describe_likeness(options: Options, similarity: str, witness: str) -> str:
-    """Return how a removed document is like its witness, in a sentence."""
-    return options.exact_measure.likeness.format(similarity=similarity, witness=witness)
-
-
-def format_example(options: Options, name: str, witness: str, similarity: float) -> str:
-    """Return a removed document as a line."""
-    likeness = describe_likeness(options, f"{similarity:.2f}", witness)
-    return f"an example          {name} removed, {likeness}"
-
-
-def format_rejected(reasons: Mapping[str, int], rejected: int) -> list[str]:
-    """Return a line with the most common reasons for rejection; none without a reason."""
-    listed = list_reasons(reasons, rejected)
-    return ["rejected            " + "   ".join(listed)] if listed else []
-
-
-def list_reasons(reasons: Mapping[str, int], rejected: int) -> list[str]:
-    """Return the most common reasons for rejection, each with its number of documents.
-
-    Args:
-        reasons: Reason -> documents, the most common first; not necessarily all of them.
-        rejected: The number of all rejected documents.
-    """
-    shown = dict(islice(reasons.items(), SHOWN_REASONS))
-    listed = [f"{count:,} {reason}" for reason, count in shown.items()]
-    if listed and (more := rejected - sum(shown.values())):
-        listed.append(f"{more:,} for other reasons")
-    return listed
-
-
-def format_strip(strip: Strip, ignored: int) -> str:
-    """Return what was not compared, as a line."""
-    lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
-    return f"stripped            {strip}" + (lines if strip.lines is not None else "")
-
-
-def format_undated(undated: int, options: Options) -> str:
-    """Return how many documents have no date by which they could be ranked, as a line."""
-    has = "document has" if undated == 1 else "documents have"
-    column = options.keep_policy.column
-    return f"without a date      {undated:,} {has} none in {column!r} that can be read: ranked last"
 
 
 def _key(id: Any) -> Any:

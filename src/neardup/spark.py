@@ -15,7 +15,7 @@ from neardup.errors import UsageError
 from neardup.keys import Key, to_key
 from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options
-from neardup.result import (
+from neardup.wording import (
     Verdict,
     describe_counts,
     explain_kept,

@@ -170,7 +170,7 @@ def exact(
 def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterator[str]:
     """Yield the lines of the summary that is printed at the end of a run."""
     from neardup.pipeline.run_summary import last_lines
-    from neardup.result import format_largest_clusters, format_rejected, format_undated
+    from neardup.wording import format_largest_clusters, format_rejected, format_undated
 
     record = finished.record
     counts, spec, cut = record["counts"], record["spec"], record.get("cut")

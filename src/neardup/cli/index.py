@@ -79,7 +79,7 @@ def open_to_write(
 
 def describe_index(index: Index) -> dict[str, object]:
     """Return an index's fingerprint, operating point, and whether it keeps texts."""
-    from neardup.result import format_method
+    from neardup.wording import format_method
 
     options = index.options
     return {

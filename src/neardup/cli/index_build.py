@@ -234,7 +234,7 @@ def print_filled(
 ) -> None:
     """Print how many documents of files were new, copies, known or rejected."""
     from neardup.pipeline.budget import peak_memory
-    from neardup.result import format_advice
+    from neardup.wording import format_advice
 
     counts = {
         "documents": filled.documents,
@@ -256,7 +256,7 @@ def print_filled(
         }
         print_json(record | more)
     elif not quiet:
-        from neardup.result import format_rejected
+        from neardup.wording import format_rejected
 
         again = f"   {filled.again:,} already indexed" if filled.again else ""
         rate, memory = filled.documents / max(filled.seconds, 1e-9), peak_memory() / 10**6
@@ -303,7 +303,7 @@ def print_loaded(loaded: LoadedRun, quiet: bool, as_json: bool) -> None:
 
 
 def _method(options: Options) -> str:
-    from neardup.result import format_method
+    from neardup.wording import format_method
 
     return format_method(options, options.meeting.probability(options.threshold))
 

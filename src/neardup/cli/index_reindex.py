@@ -240,7 +240,7 @@ def _print_record(done: Reindexed) -> None:
 
 
 def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
-    from neardup.result import format_method
+    from neardup.wording import format_method
 
     options, omitted = done.options, f", {len(done.missing):,} left out" if done.missing else ""
     if undone:

@@ -26,12 +26,12 @@ from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
-from neardup.result import format_method
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import WEIGHTED
 from neardup.text.frequencies import Frequencies
 from neardup.verify import Exact, Weighed
+from neardup.wording import format_method
 
 NamedDocuments = tuple[Documents, list[str]]
 """A batch of documents, and their names."""

@@ -13,7 +13,7 @@ from neardup.formatting import format_bytes, format_count
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import check_free, check_output
 from neardup.pipeline.stages.sketch import default_maker, estimate_disk
-from neardup.result import format_method
+from neardup.wording import format_method
 
 LISTED_FILES = 10
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from neardup.errors import TooManyRejected
 from neardup.formatting import format_count
-from neardup.result import list_reasons
+from neardup.wording import list_reasons
 
 
 def check_rejected(record: Mapping[str, Any], where: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from neardup.corpus.folders import describe_reasons
 from neardup.formatting import format_count
 from neardup.options import Options
-from neardup.result import (
+from neardup.wording import (
     format_advice,
     format_counts,
     format_example,

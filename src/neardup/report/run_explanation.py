@@ -29,8 +29,8 @@ from neardup.pipeline.run_inputs import FoundDocument
 from neardup.report.differences import TextComparison, compare_texts
 from neardup.report.run_comparison import MeetingSearch, RunComparison, options_of_run
 from neardup.report.run_documents import Place, RunDocument, RunDocuments, read_run_record
-from neardup.result import explain_kept, explain_rejected, explain_removed, explain_vetoed
 from neardup.runtime import SILENT, Progress
+from neardup.wording import explain_kept, explain_rejected, explain_removed, explain_vetoed
 
 NEAREST: Final = 5
 """The documents that are shown of those that a kept one met."""
