@@ -580,7 +580,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     short = ("--unit", "line", "--min-length", 0)
     refused(neardup("exact", source, *out, *short), 2, "min length", "from 1")
     refused(neardup("exact", source, *out, "--workers", 0), 2, "--workers")
-    refused(neardup("exact", source, *out, "--keep", "last"), 2, "'last'", "longest")
+    refused(neardup("exact", source, *out, "--keep", "latest"), 2, "'latest'", "longest")
     assert not (tmp_path / "out").exists()
 
 

@@ -239,8 +239,8 @@ def _rows(path: Path, columns: tuple[str, str]) -> Iterator[tuple[Any, Any]]:
         raise FormatError(f"{path} is missing: run neardup dedup again")
     (file,) = find_inputs([path])
 
-    def choose(names: list[str]) -> list[str]:
-        if not set(columns) <= set(names):
+    def choose(schema: pa.Schema) -> list[str]:
+        if not set(columns) <= set(schema.names):
             raise FormatError(f"{path} is not of a run: run neardup dedup again")
         return list(columns)
 
