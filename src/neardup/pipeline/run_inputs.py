@@ -35,17 +35,23 @@ def describe_file(file: InputFile) -> dict[str, Any]:
     listed = asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
     if file.dialect == USUAL:
         del listed["dialect"]
+    stored = os.fsencode(file.kept_name)
+    if stored != file.kept_name.encode("utf-8", "replace"):
+        listed["kept_name"] = {"bytes": stored.hex()}
     return listed
 
 
 def parse_file(listed: dict[str, Any]) -> InputFile:
     """Return the input that `describe_file` has described."""
     path = Path(os.fsdecode(bytes.fromhex(listed["path"])))
-    folders = listed.get("folders")
+    folders, name = listed.get("folders"), listed["kept_name"]
     return InputFile(
         **{
             **listed,
             "path": path,
+            "kept_name": name
+            if isinstance(name, str)
+            else os.fsdecode(bytes.fromhex(name["bytes"])),
             "folders": None if folders is None else tuple(folders),
             "dialect": Dialect(**listed.get("dialect", {})),
         }
