@@ -51,6 +51,18 @@ def test_json_arrays_are_written_as_json_lines(tmp_path: Path) -> None:
     assert table.to_pylist() == [rows[0], rows[1], rows[3]]
 
 
+def test_file_called_json_is_an_array(tmp_path: Path) -> None:
+    rows = [{"text": letter, "n": n} for n, letter in enumerate("abcd")]
+    (tmp_path / "1.json").write_text(json.dumps(rows[:2], indent=2))
+    (tmp_path / "2.jsonl").write_text(
+        "\ufeff" + "".join(json.dumps(row) + "\n" for row in rows[2:])
+    )
+    paths = [tmp_path / "1.json", tmp_path / "2.jsonl"]
+    out = join(paths, tmp_path / "out.json", [[1, 0], [1, 1]])
+    assert json.loads(out.read_text()) == [rows[0], rows[2], rows[3]]
+    assert json.loads(join(paths, tmp_path / "no.json", [[0, 0], [0, 0]]).read_text()) == []
+
+
 def test_lines_of_text_stay_lines(tmp_path: Path) -> None:
     (tmp_path / "1.txt").write_bytes(b"a\r\n\nb")
     (tmp_path / "2.txt").write_bytes(b"c\nd")

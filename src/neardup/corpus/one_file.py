@@ -57,7 +57,7 @@ from neardup.corpus.write import (
 )
 from neardup.errors import InputError, UsageError
 
-JOINABLE = frozenset({"jsonl", "lines", *DELIMITED, *COLUMNAR})
+JOINABLE = frozenset({"jsonl", "json", "lines", *DELIMITED, *COLUMNAR})
 """Formats in which one file can have the rows of several."""
 _MOST_ROWS = 1 << 20
 
@@ -65,13 +65,17 @@ _MOST_ROWS = 1 << 20
 def format_of_name(name: str) -> tuple[str | None, str | None]:
     """Return the format and the compression of a file to write, by its ending; None for each.
 
-    >>> format_of_name("clean.jsonl.gz"), format_of_name("clean")
-    (('jsonl', 'gzip'), (None, None))
+    A file called .json is an array: other programs expect that of it.
+
+    >>> format_of_name("clean.jsonl.gz"), format_of_name("clean.json"), format_of_name("clean")
+    (('jsonl', 'gzip'), ('json', None), (None, None))
     """
     stem, ending = os.path.splitext(name.lower())
     compression = COMPRESSION_OF_ENDING.get(ending)
     if compression is not None:
         ending = os.path.splitext(stem)[1]
+    if ending == ".json":
+        return "json", compression
     rows = [row.name for row in formats_of_ending(ending) if not row.variant_of]
     return (rows[0], compression) if rows else (None, None)
 
@@ -159,6 +163,19 @@ def _write_lines(joined: _Joined, target: KeptFile, beside: Path) -> None:
     lines_of = kept_lines if target.format == "lines" else json_lines
     with open_sink(target.compression, beside) as sink:
         _copy(sink, (name_errors(rows.file, lines_of(rows)) for rows in joined))
+
+
+def _write_array(joined: _Joined, target: KeptFile, beside: Path) -> None:
+    """Write the records as an array of JSON, each on a line of its own."""
+    with open_sink(target.compression, beside) as sink:
+        before = b"[\n"
+        for rows in joined:
+            for block in name_errors(rows.file, json_lines(rows)):
+                lines = (line.strip() for line in block.removeprefix(BOM).split(b"\n"))
+                for line in filter(None, lines):
+                    sink.write(before + line)
+                    before = b",\n"
+        sink.write(b"[]\n" if before == b"[\n" else b"\n]\n")
 
 
 def _write_records(joined: _Joined, target: KeptFile, beside: Path) -> None:
@@ -264,13 +281,14 @@ _DOCUMENTS = frozenset({"lines", "text", "warc", "tar", "zip"})
 """Formats whose rows are converted as documents: their ids and texts."""
 _EVERYTHING = frozenset({*JSON, *_DOCUMENTS, *COLUMNAR, *DELIMITED})
 _READABLE = {
-    "jsonl": _EVERYTHING,
+    **dict.fromkeys(JSON, _EVERYTHING),
     **dict.fromkeys(COLUMNAR, _EVERYTHING),
     **{name: frozenset({name}) for name in ("lines", *DELIMITED)},
 }
 """Format of the file -> formats whose rows it can have."""
 _WRITERS: dict[str, Callable[[_Joined, KeptFile, Path], None]] = {
     **dict.fromkeys(("jsonl", "lines"), _write_lines),
+    "json": _write_array,
     **dict.fromkeys(DELIMITED, _write_records),
     **dict.fromkeys(COLUMNAR, _write_columns),
 }
