@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
-from neardup.errors import ColumnError, InputError
+from neardup.errors import ColumnError, InputError, UsageError
 
 Read = Callable[..., Any]
 RECORDS = [{"id": n, "text": f'a "{n}" \\ ,]}}[\n'} for n in range(5)]
@@ -161,6 +161,16 @@ def test_a_missing_column_is_named(tmp_path: Path, read: Read) -> None:
     with pytest.raises(ColumnError, match=r"'text'.*body, url.*--text"):
         read(path)
     assert read(path, Columns(text="body", id="url")).ids == ["1"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_records_inside_of_an_object_are_an_error_that_names_their_list(
+    tmp_path: Path, read: Read, indent: int | None
+) -> None:
+    path = write(tmp_path, json.dumps({"count": 5, "data": RECORDS}, indent=indent))
+    with pytest.raises(UsageError, match=r"a\.json: one object, whose list 'data' .*jq"):
+        read(path)
+    assert read(write(tmp_path, '{"text": "a", "data": [{"text": "b"}]}')).texts == ["a"]
 
 
 json_values = st.recursive(

@@ -37,6 +37,7 @@ from neardup.corpus.fields import (
     missing_reason,
 )
 from neardup.corpus.format_table import BOM
+from neardup.errors import UsageError
 
 Record = dict[str, Any]
 LineBounds = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
@@ -90,6 +91,7 @@ def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> D
     lines = [line for line in data.split(b"\n") if line and not line.isspace()]
     records, rejected = load_records(lines, len(data) > LONGEST)
     if first and len(rejected) < len(lines):
+        _refuse_outer_object(records, columns, source)
         resolve_columns(columns, list_record_fields(records, columns), source)
     texts, reasons = _texts(records, columns)
     keep = None
@@ -106,6 +108,19 @@ def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> D
     ids = rendered(columns.id) if columns.id else _rendered(lines, records, "id", Source(""))
     reasons = dict(sorted((reasons | rejected).items()))
     return Documents(texts, ids, keep, within, reasons, distinct)
+
+
+def _refuse_outer_object(records: list[Record], columns: Columns, source: Source) -> None:
+    """Raise `UsageError` if the only record has the records, in a list, instead of a text."""
+    if len(records) != 1 or columns.text in records[0]:
+        return
+    for name, value in records[0].items():
+        has_objects = isinstance(value, list) and value and isinstance(value[0], dict)
+        if has_objects and columns.text in value[0]:
+            raise UsageError(
+                f"{source.name}: one object, whose list {name[:60]!r} has the records: write the "
+                f"list to a file of its own, such as by jq '.[\"{name[:60]}\"]'"
+            )
 
 
 def _parse_common(data: bytes, first: bool, columns: Columns, source: Source) -> Documents | None:

@@ -121,7 +121,18 @@ class TableWriter:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write a JSON file, which exists under its name only when it is complete."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if not _encodes(text):  # the name of a file that is not UTF-8
+        text = json.dumps(value, indent=2)
+    write_text(path, text + "\n")
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
