@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
     "docs/library.md",
+    "docs/columns.md",
     "docs/integrations.md",
     "docs/operating-point.md",
     "docs/online-index.md",
