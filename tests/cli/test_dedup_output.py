@@ -26,6 +26,7 @@ from support.command_line import (
 import neardup as package
 from neardup import reference
 from neardup.lsh.curve import Curve
+from neardup.pipeline.run_inputs import parse_file
 from neardup.spec import Spec
 
 SCHEMAS = {
@@ -177,14 +178,14 @@ def test_run_json_has_spec_parameters_and_counts(ran: tuple[Path, Path, Row]) ->
         "text": "text",
     }.items() <= record["parameters"].items()
     data = source.read_bytes()
-    assert record["inputs"] == [
-        {
-            "file": str(source),
-            "size": len(data),
-            "documents": len(TEXTS),
-            "xxh3_128": xxhash.xxh3_128_hexdigest(data),
-        }
-    ]
+    (given,) = record["inputs"]
+    assert parse_file(given.pop("source")).path == source
+    assert given == {
+        "file": str(source),
+        "size": len(data),
+        "documents": len(TEXTS),
+        "xxh3_128": xxhash.xxh3_128_hexdigest(data),
+    }
     seconds = record["seconds"]
     assert set(seconds) == {
         "sketch",

@@ -66,13 +66,13 @@ def test_documents_removed_earlier_are_no_witnesses(tmp_path: Path) -> None:
         dedup(
             new,
             "-o",
-            tmp_path / f"new-{earlier}",
+            tmp_path / f"new-{earlier}.run",
             "--against",
             tmp_path / earlier,
             "--threshold",
             0.95,
         )
-        found = [row["id"] for row in table(tmp_path / f"new-{earlier}", "removed")]
+        found = [row["id"] for row in table(tmp_path / f"new-{earlier}.run", "removed")]
         assert found == removed, earlier
 
 
