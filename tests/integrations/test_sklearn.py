@@ -21,6 +21,8 @@ PAGE = " ".join(f"word{i}" for i in range(60))
 TEXTS = [PAGE, "something else entirely", PAGE + " again", None, PAGE.upper(), ""]
 
 
+# Most checks are of numbers, and skip estimators of texts with a warning.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([NearDuplicateClusters(), MinHashVectorizer()])
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
