@@ -276,3 +276,15 @@ def test_one_post_a_line(tmp_path: Path) -> None:
     assert record["counts"]["documents"] == len(POSTS)
     kept = (tmp_path / "out" / "kept" / "posts.txt").read_text().splitlines()
     assert kept == [POSTS[row] for row in kept_rows(POSTS)]
+
+
+def test_an_earlier_corpus_is_read_in_the_same_encoding(tmp_path: Path) -> None:
+    content = "".join(json.dumps({"text": post}) + "\n" for post in POSTS).encode("utf-16")
+    for name in ("old.jsonl", "new.jsonl"):
+        (tmp_path / name).write_bytes(content)
+    how = ("--encoding", "utf-16", "--against")
+    dedup(tmp_path / "old.jsonl", "-o", tmp_path / "run", "--encoding", "utf-16")
+    for number, earlier in enumerate(("old.jsonl", "run")):
+        out = tmp_path / f"{number}"
+        record = dedup(tmp_path / "new.jsonl", "-o", out, *how, tmp_path / earlier)
+        assert record["counts"]["kept"] == 0

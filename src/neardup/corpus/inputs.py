@@ -182,8 +182,12 @@ def find_inputs(
             "--delimiter, --quote and --no-header are about CSV, and no input is a CSV file: leave "
             "them out, or read the inputs with --format csv"
         )
-    if encoding != UTF8:
-        inputs[:] = [_with_encoding(file, encoding, format) for file in inputs]
+    if encoding not in (UTF8, AUTO) and not any(file.row.encoded for file in inputs):
+        raise UsageError(
+            f"{inputs[0].name}: {inputs[0].format} states the encoding of its texts: leave out "
+            "--encoding"
+        )
+    apply_encoding(inputs, encoding, format)
     if format == "auto":
         for file in inputs:
             _refuse_hidden_lines(file)
@@ -206,28 +210,32 @@ def apply_dialect(files: InputFiles, dialect: Dialect) -> bool:
     return any(file.format in DELIMITERS for file in files)
 
 
-def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:
-    """Return the file with its encoding, and with the format that its decoded content tells.
+def apply_encoding(files: InputFiles, encoding: str, format: str = "auto") -> None:
+    """Give the files their encoding, but for those whose format states it.
 
     Args:
-        file: The file, as it was found without an encoding.
-        encoding: As `check_encoding` returned it; not UTF-8.
+        files: The files, as they were found without an encoding.
+        encoding: As `check_encoding` returned it.
         format: The format of all files, or `auto`.
     """
+    if encoding != UTF8:
+        files[:] = [
+            _with_encoding(file, encoding, format) if file.row.encoded else file for file in files
+        ]
+
+
+def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:
+    """Return the file with its encoding, and with the format that its decoded content tells."""
     head = read_head(file)
     possible = _by_name(os.fspath(file.path))[0]
-    if format == "auto" and file.row.encoded and len(possible) != 1:
+    if format == "auto" and len(possible) != 1:
         content = b"".join(to_utf8([head], find_encoding(encoding, head)))
         matching = (row for row in possible if row.is_content(content))
         row = next(matching, None) if possible else format_of_content(content)
         file = file if row is None else replace(file, format=row.name)
     if file.row.encoded == EACH_DOCUMENT:
         return replace(file, encoding=encoding)
-    if not file.row.encoded and encoding != AUTO:
-        raise UsageError(
-            f"{file.name}: {file.format} states the encoding of its texts: leave out --encoding"
-        )
-    return replace(file, encoding=find_encoding(encoding, head)) if file.row.encoded else file
+    return replace(file, encoding=find_encoding(encoding, head))
 
 
 def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns
-from neardup.corpus.inputs import InputFiles, InputOptions, apply_dialect, find_inputs, take_dialect
+from neardup.corpus.encodings import UTF8, check_encoding
+from neardup.corpus.inputs import (
+    InputFiles,
+    InputOptions,
+    apply_dialect,
+    apply_encoding,
+    find_inputs,
+    take_dialect,
+)
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
@@ -52,9 +60,10 @@ class EarlierCorpus:
     def of(cls, paths: Sequence[Path], input_options: InputOptions) -> EarlierCorpus:
         """Open what --against names: sets of sketches, folders of runs, or files.
 
-        CSV files among them are read in the dialect of the new ones.
+        Files among them are read in the encoding, CSV files in the dialect of the new ones.
         """
         dialect = take_dialect(input_options)
+        encoding = check_encoding(input_options.get("encoding", UTF8))
         corpus = cls()
         for path in paths:
             if (find_sketch_folder(path) / SET_FILE).exists():
@@ -63,6 +72,7 @@ class EarlierCorpus:
                 corpus._add_run(path)
             else:
                 files = find_inputs([path])
+                apply_encoding(files, encoding)
                 apply_dialect(files, dialect)
                 corpus._add_files(files)
         return corpus
