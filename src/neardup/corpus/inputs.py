@@ -362,7 +362,11 @@ def _file(path: str, kept_name: str, format: str) -> InputFile:
         possible = formats_of_choice(format)
     default = possible[0].name if possible else "text"
     file = InputFile(Path(path), printable(path), kept_name, default, compression)
-    if len(possible) != 1 or not is_known:
+    if not is_known and compression is None:
+        head = read_head(file, FEW_BYTES)
+        packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magic))
+        file = replace(file, compression=next(packed, None))
+    if len(possible) != 1:
         file = _by_content(file, possible)
     if file.row.is_packed and file.compression:
         raise InputError(f"{file.name}: {file.format} inside {file.compression}: unpack it first")
@@ -370,14 +374,10 @@ def _file(path: str, kept_name: str, format: str) -> InputFile:
 
 
 def _by_content(file: InputFile, possible: Sequence[FileFormat]) -> InputFile:
-    """Return the file with its format, one of the possible ones or of all; and its compression."""
+    """Return the file with the format that its content tells: a possible one, or any."""
     head = read_head(file, SOME_BYTES)
     if may_be_json(head):
         head = read_head(file)
-    if file.compression is None:
-        packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magic))
-        file = replace(file, compression=next(packed, None))
-        head = read_head(file) if file.compression else head
     if possible:
         row = next((row for row in possible if row.is_content(head)), None)
     else:
