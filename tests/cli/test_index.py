@@ -36,7 +36,8 @@ def built(tmp_path, *options):
 
 
 def add(tmp_path, folder, rows, *options):
-    ran = index("add", folder, write_jsonl(tmp_path / "more.jsonl", rows), "--json", *options)
+    more = write_jsonl(tmp_path / "more.jsonl", rows)
+    ran = index("add", folder, more, "--max-rejected", 1, "--json", *options)
     assert (ran.code, ran.err) == (0, ""), ran
     return json.loads(ran.out)["counts"]
 

@@ -73,7 +73,7 @@ def test_no_arguments_shows_help() -> None:
 def test_usage_errors_are_one_line() -> None:
     refused(neardup("nonsense"), 2, "nonsense", "neardup --help")
     refused(neardup("dedup"), 2, "INPUT", "neardup dedup --help")
-    refused(neardup("dedup", "a.jsonl"), 2, "--out", "neardup dedup --help")
+    refused(neardup("dedup", "a.jsonl"), 2, "give -o OUT")
     refused(neardup("spec", "--shingle", "word"), 2, "UNIT:SIZE")
 
 
