@@ -21,8 +21,7 @@ PAGE = " ".join(f"word{i}" for i in range(60))
 TEXTS = [PAGE, "something else entirely", PAGE + " again", None, PAGE.upper(), ""]
 
 
-# Most checks are of numbers, and skip estimators of texts with a warning.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+# Most checks are of numbers: scikit-learn leaves them out for texts, and says so by a warning.
 @parametrize_with_checks([NearDuplicateClusters(), MinHashVectorizer()])
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
