@@ -61,11 +61,11 @@ def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
 
 
 def _begins_as_named(file: InputFile) -> bool:
-    """Return whether a compressed file begins with the magic bytes of its compression."""
+    """Return whether a file begins with the magic bytes of its compression, or a part of them."""
     magic = COMPRESSIONS[file.compression or ""].magic
     try:
         with open(file.path, "rb") as raw:
-            return raw.read(len(magic)) in (magic, b"")
+            return magic.startswith(raw.read(len(magic)))
     except OSError:
         return True
 
