@@ -115,6 +115,8 @@ def test_commands_that_change_an_index_ignore_the_file(project: Path) -> None:
         ("threshold = true", ("threshold must be a number or a text",)),
         ("no-kept = 1", ("no-kept must be true or false",)),
         ("threshold = 1979-05-27", ("threshold must be a number",)),
+        ("force = true", ("force can't be set by a file that is only found",)),
+        ('[serve]\nhost = "0.0.0.0"', ("host can't be set",)),
         ("version = 2", ("unknown option version",)),
         ("threshold = ", ("not a config file",)),
     ],
@@ -127,6 +129,30 @@ def test_mistakes_in_the_file_are_named(
     refused(ran, ran.code or -1, *parts)
     assert ran.code in (1, 2)
     assert not (project / "data" / "out").exists()
+
+
+def test_file_that_other_users_can_change_is_ignored(project: Path) -> None:
+    file = project / "neardup.toml"
+    file.write_text("threshold = 0.7\n")
+    file.chmod(0o666)
+    ran = neardup("dedup", "a.jsonl", "-o", "out", "--json")
+    assert f"{file} is ignored" in ran.err
+    assert json.loads(ran.out)["parameters"]["threshold"] == 0.8
+
+
+def test_pyproject_without_the_table_need_not_be_valid(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[project]\nname = {{ cookiecutter.name }}\n")
+    assert parameters("dedup")["threshold"] == 0.8
+
+
+def test_removed_working_folder_is_no_error(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert neardup("dedup", "--help").code == 0
 
 
 def test_config_show_names_the_origin_of_each_value(

@@ -18,6 +18,7 @@ The command line overrides environment variables (of neardup serve), these a fil
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,8 +31,16 @@ from neardup.errors import FormatError, UsageError
 FILE: Final = "neardup.toml"
 PROJECT: Final = "pyproject.toml"
 VERSION_KEY: Final = "version"
-NOT_FOUND: Final = frozenset({"config", "help_all", "no_config", "version", "debug"})
+NOT_IN_FILES: Final = frozenset({"config", "help_all", "no_config", "version", "debug"})
 """Parameters that a file can't set: they act before it is read, or end the command."""
+ONLY_TYPED: Final = frozenset(
+    {
+        *("out", "removed", "report", "force"),
+        *("key_file", "next_key_file", "api_key_file", "data", "host", "proxy"),
+    }
+)
+"""Parameters that a file which is only found must not set: it may come with foreign data, and they
+say which files are replaced, which secrets are used, and what can be reached from elsewhere."""
 EXPLICIT: Final = frozenset({"index retune", "index reindex", "index convert"})
 """Commands that change what an index is: only what is given on their command line counts."""
 VARIABLES: Final = {"serve": "NEARDUP_SERVE"}
@@ -70,7 +79,10 @@ def find_settings(command: Any, root: Any, path: tuple[str, ...]) -> Settings:
     """
     if root.params.get("no_config") or " ".join(path) in EXPLICIT:
         return Settings()
-    found = _find_content(Path.cwd())
+    try:
+        found = _find_content(Path.cwd())
+    except FileNotFoundError:  # the working folder was removed
+        found = None
     if found is None:
         return Settings()
     file, content = found
@@ -103,13 +115,35 @@ def _find_content(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     from neardup.formats.config import parse_toml
 
     for place in (folder, *folder.parents):
-        if (place / FILE).is_file():
+        if (place / FILE).is_file() and _is_trusted(place / FILE):
             return place / FILE, parse_toml(place / FILE)
-        if (place / PROJECT).is_file():
-            content = parse_toml(place / PROJECT).get("tool", {})
+        project = place / PROJECT
+        if project.is_file() and _mentions_table(project) and _is_trusted(project):
+            content = parse_toml(project).get("tool", {})
             if isinstance(content, dict) and isinstance(content.get("neardup"), dict):
-                return place / PROJECT, content["neardup"]
+                return project, content["neardup"]
     return None
+
+
+def _mentions_table(project: Path) -> bool:
+    """Return whether a pyproject.toml may have the table; others need not even be valid."""
+    try:
+        return b"neardup" in project.read_bytes()
+    except OSError:
+        return False
+
+
+def _is_trusted(file: Path) -> bool:
+    """Return whether only the user, or root, can have written a file; say so if not."""
+    status = file.stat()
+    if status.st_uid in (os.geteuid(), 0) and not status.st_mode & stat.S_IWOTH:
+        return True
+    print(
+        f"neardup: {file} is ignored, because other users can change it: make it your own, or pass "
+        "options on the command line",
+        file=sys.stderr,
+    )
+    return False
 
 
 def parameters_by_key(command: Any) -> dict[str, Any]:
@@ -117,7 +151,7 @@ def parameters_by_key(command: Any) -> dict[str, Any]:
     return {
         _normalised(name.removeprefix("--")): parameter
         for parameter in command.params
-        if parameter.param_type_name == "option" and parameter.name not in NOT_FOUND
+        if parameter.param_type_name == "option" and parameter.name not in NOT_IN_FILES
         for name in parameter.opts
         if name.startswith("--")
     }
@@ -134,6 +168,11 @@ def _check_names(table: Mapping[str, Any], command: Any, file: Path, path: tuple
     for key, value in table.items():
         if isinstance(value, dict) and key in commands:
             _check_names(value, commands[key], file, (*path, key))
+        elif not isinstance(value, dict) and _normalised(key) in ONLY_TYPED & known:
+            raise UsageError(
+                f"{file}: {key} can't be set by a file that is only found: give it on the command "
+                "line"
+            )
         elif isinstance(value, dict) or _normalised(key) not in known:
             if key == VERSION_KEY and not path and value == 1:
                 continue
