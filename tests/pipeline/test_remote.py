@@ -333,6 +333,22 @@ def test_files_of_a_web_server(
     assert "secret" not in (tmp_path / "out" / "run.json").read_text()
 
 
+def test_a_server_that_sometimes_ignores_ranges_stores_nothing_wrong(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_runs, "BLOCK", 1 << 10)
+    (tmp_path / "www").mkdir()
+    write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
+    faults = ["", "", "whole", "", "whole", "whole"]  # the first finds the file
+    with (
+        file_server(tmp_path / "www") as address,
+        faulty_proxy(address, faults) as proxy,
+    ):
+        dedup(f"{proxy}/a.jsonl", "-o", "out")
+    assert faults == []
+    assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
+
+
 def test_files_of_the_hub(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder stands for the Hub, which needs a network: fsspec's interface is the same."""
     fsspec = pytest.importorskip("fsspec")

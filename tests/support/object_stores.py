@@ -108,7 +108,7 @@ def faulty_proxy(target: str, faults: list[str]) -> Iterator[str]:
     """Forward requests to an HTTP server; each GET of an object meets the next of `faults`, if any.
 
     reset: the connection is cut at once; cut: in the middle of the body; 503: an error; slow: the
-    body comes in small pieces.
+    body comes in small pieces; whole: the server is not told of the range.
     """
     host = target.partition("://")[2]
     lock = threading.Lock()
@@ -134,7 +134,10 @@ def faulty_proxy(target: str, faults: list[str]) -> Iterator[str]:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length)
             server = http.client.HTTPConnection(host, timeout=30)
-            server.request(self.command, self.path, body, dict(self.headers))
+            headers = dict(self.headers)
+            if fault == "whole":
+                headers.pop("Range", None)
+            server.request(self.command, self.path, body, headers)
             answer = server.getresponse()
             data = answer.read()
             self.send_response(answer.status)

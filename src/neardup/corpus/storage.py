@@ -195,6 +195,10 @@ class HttpStore:
 
         def read(start: int, length: int) -> bytes:
             with _request(found.path, Range=f"bytes={start}-{start + length - 1}") as answer:
+                given = answer.headers.get("Content-Range", "")
+                if answer.status != 206 or not given.startswith(f"bytes {start}-"):
+                    # Servers may ignore a range: the bytes would be those of another place.
+                    raise ConnectionError("the server sent another part")
                 data: bytes = answer.read(length)
             return data
 
