@@ -349,6 +349,18 @@ def test_a_server_that_sometimes_ignores_ranges_stores_nothing_wrong(
     assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
 
 
+def test_files_of_a_web_server_that_differ_in_the_query(s3: Any, tmp_path: Path) -> None:
+    (tmp_path / "www").mkdir()
+    write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS[:8])
+    write_jsonl(tmp_path / "www" / "b.jsonl", DOCUMENTS[8:])
+    with file_server(tmp_path / "www") as address:
+        urls = [f"{address}/get.jsonl?file={name}.jsonl" for name in "ab"]
+        record = dedup(*urls, "-o", "out")
+    assert [one["documents"] for one in record["inputs"]] == [8, len(DOCUMENTS) - 8]
+    kept = [path.read_bytes() for path in sorted((tmp_path / "out" / "kept").rglob("*.jsonl"))]
+    assert sorted(b"".join(kept).splitlines()) == sorted(KEPT.splitlines())
+
+
 def test_files_of_the_hub(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder stands for the Hub, which needs a network: fsspec's interface is the same."""
     fsspec = pytest.importorskip("fsspec")

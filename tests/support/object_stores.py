@@ -62,7 +62,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 @contextmanager
 def file_server(folder: Path, ranges: bool = True) -> Iterator[str]:
-    """Serve the files of a folder, by ranges unless `ranges` is false."""
+    """Serve the files of a folder, by ranges unless `ranges` is false; also by ?file=NAME."""
 
     class Files(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -77,7 +77,8 @@ def file_server(folder: Path, ranges: bool = True) -> Iterator[str]:
             self._answer(body=True)
 
         def _answer(self, body: bool) -> None:
-            path = folder / self.path.partition("?")[0].lstrip("/")
+            name, _, query = self.path.lstrip("/").partition("?")
+            path = folder / (query.removeprefix("file=") if "file=" in query else name)
             if not path.is_file():
                 self.send_error(404)
                 return

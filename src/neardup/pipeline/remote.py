@@ -229,7 +229,8 @@ class _Fetcher:
     def fetch(self, url: str) -> str:
         """Find the objects of a URL; return the local path or glob that will have them."""
         whole = open_remote(url)
-        digest = hashlib.blake2b(whole.url.encode(), digest_size=8).hexdigest()
+        # With the query, which may be all that tells two files of a web server apart.
+        digest = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
         base = self._folder / digest
         fixed, pattern = _split_glob(whole)
         objects = _list(whole)
