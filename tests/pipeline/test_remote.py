@@ -87,6 +87,15 @@ def test_a_prefix_and_a_glob_are_inputs(s3: Any, tmp_path: Path, what: str) -> N
     assert b"".join(kept) == KEPT
 
 
+def test_objects_named_like_incomplete_files_and_a_url_given_twice(s3: Any, tmp_path: Path) -> None:
+    rows = {"in/a.jsonl": LINES[:8], "in/a.jsonl.part": LINES[8:]}
+    put(s3, **{key: b"".join(lines) for key, lines in rows.items()})
+    record = dedup(f"{HERE}/in", f"{HERE}/in", "-o", "out", "--format", "jsonl")
+    assert [one["documents"] for one in record["inputs"]] == [8, len(LINES) - 8]
+    kept = [path.read_bytes() for path in sorted((tmp_path / "out" / "kept").iterdir())]
+    assert b"".join(kept) == KEPT
+
+
 def test_compressed_and_columnar_objects(s3: Any, tmp_path: Path) -> None:
     for ending in ("jsonl.gz", "parquet"):
         WRITERS[ending](tmp_path / f"x.{ending}", DOCUMENTS)

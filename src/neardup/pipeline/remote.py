@@ -224,7 +224,7 @@ class _Fetcher:
 
     def __init__(self, folder: Path, given: RemotePaths, progress: Progress) -> None:
         self._folder, self._given, self._progress = folder, given, progress
-        self._tasks: list[_FetchedObject] = []
+        self._tasks: dict[Path, _FetchedObject] = {}  # a URL that is given twice is fetched once
 
     def fetch(self, url: str) -> str:
         """Find the objects of a URL; return the local path or glob that will have them."""
@@ -248,12 +248,13 @@ class _Fetcher:
             names = [last + one.path[start:] if whole.family != "http" else last for one in objects]
         self._given.names[root] = url_root
         for one, name in zip(objects, names, strict=True):
-            self._tasks.append(_FetchedObject(whole, one, base / _check_name(whole, name)))
+            path = base / _check_name(whole, name)
+            self._tasks[path] = _FetchedObject(whole, one, path, self._folder / "incomplete")
         return local
 
     def run(self) -> None:
         """Fetch everything that is not there yet."""
-        missing = [task for task in self._tasks if not task.is_there]
+        missing = [task for task in self._tasks.values() if not task.is_there]
         total = sum(task.found.size for task in missing)
         free = shutil.disk_usage(self._folder).free
         if total > free:
@@ -281,10 +282,12 @@ class _FetchedObject:
     that an object that has changed is a changed file.
     """
 
-    def __init__(self, remote: Remote, found: StoredObject, path: Path) -> None:
+    def __init__(self, remote: Remote, found: StoredObject, path: Path, incomplete: Path) -> None:
         self.found, self._path = found, path
         self._remote = replace(remote, path=found.path, url=_named_object(remote, found).name)
-        self._beside = path.with_name(f"{path.name[:200]}.part")
+        # Not beside it, where another object may have that name.
+        digest = hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
+        self._incomplete = incomplete / digest
         stamp = f"{found.path} {found.size} {found.stamp}".encode()
         self._time = int.from_bytes(hashlib.blake2b(stamp, digest_size=8).digest(), "big") >> 4
         self._lock = threading.Lock()
@@ -303,7 +306,8 @@ class _FetchedObject:
         starts = range(0, self.found.size, BLOCK)
         with _name_write_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._beside, "wb") as file:
+            self._incomplete.parent.mkdir(exist_ok=True)
+            with open(self._incomplete, "wb") as file:
                 file.truncate(self.found.size)
         if not self.found.ranged:
             return [pool.submit(lambda: sum(map(self._fetch, starts)))]
@@ -313,7 +317,7 @@ class _FetchedObject:
         length = min(BLOCK, self.found.size - start)
         data = self._remote.retry(lambda: self._read(start, length))
         with _name_write_errors(self._path):
-            handle = os.open(self._beside, os.O_WRONLY)
+            handle = os.open(self._incomplete, os.O_WRONLY)
             try:
                 view = memoryview(data)
                 while view:
@@ -338,8 +342,8 @@ class _FetchedObject:
             raise changed_error(_named_object(self._remote, self.found))
         self._reader = None
         with _name_write_errors(self._path):
-            os.utime(self._beside, ns=(self._time, self._time))
-            self._beside.replace(self._path)
+            os.utime(self._incomplete, ns=(self._time, self._time))
+            self._incomplete.replace(self._path)
 
 
 @contextmanager
