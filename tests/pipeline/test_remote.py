@@ -293,6 +293,18 @@ def test_what_is_not_there_is_one_line(s3: Any, url: str, code: int, parts: tupl
     refused(neardup("dedup", url, "-o", "out", "-q"), code, *parts)
 
 
+def test_a_dry_run_fetches_and_writes_nothing(s3: Any) -> None:
+    put(s3, **{"in/a.jsonl": DATA})
+    write_jsonl(Path("b.jsonl"), DOCUMENTS)
+    for asked in (
+        (f"{HERE}/in/a.jsonl", "-o", "out"),
+        ("b.jsonl", "-o", f"{HERE}/out"),
+        ("b.jsonl", "-o", "out", "--against", f"{HERE}/in"),
+    ):
+        refused(neardup("dedup", *asked, "--dry-run"), 2, "--dry-run", "neardup plan")
+    assert keys(s3) == ["in/a.jsonl"] and os.listdir() == ["b.jsonl"]
+
+
 def test_outputs_that_can_not_be_written_are_refused_at_once(s3: Any) -> None:
     put(s3, **{"in/a.jsonl": DATA})
     asked = ("dedup", f"{HERE}/in/a.jsonl", "-q", "-o")

@@ -173,6 +173,11 @@ def dedup(
     check_engine(engine, master, workers)
     if dry_run and engine != "local":
         raise UsageError("--dry-run is for --engine local: neardup plan estimates runs on Spark")
+    if dry_run and any(map(is_url, [*inputs, *([out] if out else []), *(against or ())])):
+        raise UsageError(
+            "--dry-run is for local files, and a URL would be fetched: give a part of the files by "
+            "a path and a local -o, or estimate the run with neardup plan --documents N"
+        )
     if engine == "spark":
         check_spark(options, merge_rows is not None, save_sketches)
     by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
