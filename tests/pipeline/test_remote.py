@@ -27,7 +27,10 @@ from support.object_stores import BUCKET, faulty_proxy, file_server, s3_server, 
 
 import neardup as package
 from neardup import runtime
+from neardup.cli.dedup import urls_only
 from neardup.corpus import storage
+from neardup.corpus.urls import hide_secrets
+from neardup.errors import UsageError
 from neardup.pipeline import remote as remote_runs
 
 LINES = [json.dumps(row).encode() + b"\n" for row in DOCUMENTS]
@@ -78,7 +81,7 @@ def test_an_object_is_an_input(s3: Any, tmp_path: Path) -> None:
     assert sorted(os.listdir()) == ["out"]
 
 
-@pytest.mark.parametrize("what", ["in", "in/", "in/**/*.jsonl", "in/*/[ab].jsonl"])
+@pytest.mark.parametrize("what", ["in", "in/", "in/**/*.jsonl", "in/*/[ab].jsonl", "in/*/?.json?"])
 def test_a_prefix_and_a_glob_are_inputs(s3: Any, tmp_path: Path, what: str) -> None:
     put(s3, **{"in/1/a.jsonl": b"".join(LINES[:8]), "in/2/b.jsonl": b"".join(LINES[8:])})
     put(s3, **{"inside.jsonl": b"{", "other/c.jsonl": b"{"})
@@ -287,6 +290,7 @@ def test_an_object_that_changes_during_the_run_is_noticed(
         (f"{HERE}/none/*.jsonl", 1, ("no object matches",)),
         ("ftp://host/a.jsonl", 2, ("ftp://", "s3")),
         ("s3://*/a.jsonl", 2, ("bucket",)),
+        ("http://[x", 2, ("http://...", "malformed")),
     ],
 )
 def test_what_is_not_there_is_one_line(s3: Any, url: str, code: int, parts: tuple[str]) -> None:
@@ -332,6 +336,17 @@ def test_credentials_are_named_and_not_shown(
     ran = neardup("dedup", url, "-o", "out", "-q")
     refused(ran, 1, f"s3://{BUCKET}/in/a.jsonl", *parts)
     assert "very-secret" not in ran.err and "AKIDEXAMPLE" not in ran.err
+
+
+def test_signatures_and_passwords_are_not_shown() -> None:
+    account = "abfss://pages@account.dfs.core.windows.net/in"
+    assert hide_secrets(f"{account}?sig=very-secret") == account
+    assert hide_secrets("/in/a?b@c") == "/in/a?b@c"
+    with pytest.raises(UsageError, match="pages@account") as mixed:
+        urls_only([f"{account}?sig=very-secret", "a.jsonl"], "spark")
+    with pytest.raises(UsageError, match="malformed") as malformed:
+        hide_secrets("http://me:very-secret@[x/a.jsonl")
+    assert "very-secret" not in f"{mixed.value}{malformed.value}"
 
 
 @pytest.mark.parametrize("ranges", [True, False])

@@ -44,7 +44,7 @@ from neardup.cli.arguments import (
 from neardup.cli.console import print_run, progress_for
 from neardup.cli.settings import SETTINGS
 from neardup.corpus.inputs import InputOptions
-from neardup.corpus.urls import is_url
+from neardup.corpus.urls import hide_secrets, is_url
 from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ def dedup(
             refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files, input_options)
             from neardup.pipeline.backends.spark.urls import dedup_urls
 
+            place = hide_secrets(out).rstrip("/")
             finished = dedup_urls(
                 start_spark(master, progress),
                 inputs,
@@ -210,11 +211,11 @@ def dedup(
                 max_rejected=max_rejected,
                 force=force,
                 progress=progress,
-                finish=partial(write_report, title=out.rstrip("/").rpartition("/")[2]),
+                finish=partial(write_report, title=place.rpartition("/")[2]),
                 memory=task_memory(memory),
             )
-            page: str | None = f"{out}/report.html"
-            piped, listed = False, f"{out} is complete, and its rejected.parquet lists them"
+            page: str | None = f"{place}/report.html"
+            piped, listed = False, f"{place} is complete, and its rejected.parquet lists them"
         else:
             places = stack.enter_context(fetch_urls(inputs, out, against or (), force, progress))
             job = make_job(
@@ -298,8 +299,8 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
     if len(urls) < len(paths):
         other = next(path for path in paths if not is_url(path))
         raise UsageError(
-            f"{urls[0]} is a URL and {other} is not: write all of them as URLs, such as "
-            "file:///data/in, or none"
+            f"{hide_secrets(urls[0])} is a URL and {other} is not: write all of them as URLs, "
+            "such as file:///data/in, or none"
         )
     return True
 

@@ -378,7 +378,7 @@ def _split(url: str) -> tuple[str | None, str | None, str]:
     parts = urlsplit(url, allow_fragments=False)
     user, _, host = parts.netloc.rpartition("@")
     name, _, secret = user.partition(":")
-    query = f"?{parts.query}" if parts.query else ""  # a key may have a question mark
+    query = f"?{parts.query}" if "?" in url else ""  # a key may have a question mark
     return unquote(name) or None, unquote(secret) or None, (host + parts.path + query).rstrip("/")
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
+from neardup.corpus.urls import hide_secrets
 from neardup.errors import InputError, OutputError, UsageError
 from neardup.keys import Key
 from neardup.options import Options
@@ -46,10 +47,15 @@ class UrlPath:
     def __truediv__(self, name: str) -> UrlPath:
         return UrlPath(self.spark, f"{self.url.rstrip('/')}/{name}")
 
+    @property
+    def name(self) -> str:
+        """The URL without secrets, for messages."""
+        return hide_secrets(self.url)
+
     @cached_property
     def _opened(self) -> tuple[Any, Any]:
         jvm: Any = self.spark.sparkContext._jvm
-        with translate_spark_errors(f"opening {self.url}"):
+        with translate_spark_errors(f"opening {self.name}"):
             path = jvm.org.apache.hadoop.fs.Path(self.url)
             settings = self.spark._jsparkSession.sessionState().newHadoopConf()
             return path.getFileSystem(settings), path
@@ -63,33 +69,33 @@ class UrlPath:
     def matches(self) -> list[UrlPath]:
         """Return the existing files and folders of this name, which may have wildcards."""
         system, path = self._opened
-        with translate_spark_errors(f"looking for {self.url}"):
+        with translate_spark_errors(f"looking for {self.name}"):
             found = system.globStatus(path) or []
             return [UrlPath(self.spark, entry.getPath().toString()) for entry in found]
 
     def size(self) -> int:
         """Return the bytes of a file, or of everything in a folder."""
         system, path = self._opened
-        with translate_spark_errors(f"looking into {self.url}"):
+        with translate_spark_errors(f"looking into {self.name}"):
             return int(system.getContentSummary(path).getLength())
 
     def names(self) -> list[str]:
         """Return the names in a folder; none if it does not exist, its own name if it is a file."""
         system, path = self._opened
-        with translate_spark_errors(f"looking into {self.url}"):
+        with translate_spark_errors(f"looking into {self.name}"):
             entries = system.listStatus(path) if system.exists(path) else []
             return sorted(entry.getPath().getName() for entry in entries)
 
     def delete(self) -> None:
         """Delete it with everything in it; do nothing if it does not exist."""
         system, path = self._opened
-        with translate_spark_errors(f"deleting {self.url}"):
+        with translate_spark_errors(f"deleting {self.name}"):
             system.delete(path, True)
 
     def write(self, data: bytes) -> None:
         """Write a file, replacing an existing one."""
         system, path = self._opened
-        with translate_spark_errors(f"writing {self.url}"):
+        with translate_spark_errors(f"writing {self.name}"):
             stream = system.create(path, True)
             try:
                 stream.write(bytearray(data))
@@ -107,7 +113,8 @@ def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
         folder = UrlPath(spark, url)
         if names := folder.names():
             raise OutputError(
-                f"{url} is not empty ({', '.join(names[:3])}): choose another folder as work="
+                f"{folder.name} is not empty ({', '.join(names[:3])}): choose another folder as "
+                "work="
             )
         return folder
     checkpoints = spark.sparkContext.getCheckpointDir()
@@ -194,12 +201,17 @@ def dedup_urls(
             job, new, earlier, StageTables(spark, work.url), memory, progress
         )
         outcome = dataframe_run.run()
-        outcome.record["parameters"]["against"] = list(against)
+        outcome.record["parameters"]["against"] = list(map(hide_secrets, against))
         outcome.record["skipped_files"] = []
         # All inputs together: which row is from which input is not known.
         size, count = sum(sizes[url] for url in inputs), outcome.record["counts"]["documents"]
         outcome.record["inputs"] = [
-            {"file": ", ".join(inputs), "size": size, "documents": count, "xxh3_128": ""}
+            {
+                "file": ", ".join(map(hide_secrets, inputs)),
+                "size": size,
+                "documents": count,
+                "xxh3_128": "",
+            }
         ]
         (work / WRITING).write(b"")
         with dataframe_run.stage("writing"):
@@ -229,19 +241,19 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
         other = one.whole.rstrip("/") + "/"
         if other.startswith(place) or place.startswith(other):
             raise UsageError(
-                f"{out.url} and {one.url} contain one another: choose an output outside the input"
+                f"{out.name} and {one.name} contain one another: choose an output outside the input"
             )
     names = [name for name in out.names() if name != WORK_FOLDER]
     if WRITING in (out / WORK_FOLDER).names():  # OUT has a part of a run that was stopped
         names = [name for name in names if name not in RUN_NAMES]
     if names and not force:
         raise OutputError(
-            f"{out.url} is not empty ({', '.join(names[:3])}): choose another output, or use "
+            f"{out.name} is not empty ({', '.join(names[:3])}): choose another output, or use "
             "--force, which replaces the files of a run and leaves others alone"
         )
     if names and RUN_FILE not in names and set(names) & set(RUN_NAMES):
         raise OutputError(
-            f"{out.url} holds no finished run, and {min(set(names) & set(RUN_NAMES))} would be "
+            f"{out.name} holds no finished run, and {min(set(names) & set(RUN_NAMES))} would be "
             "replaced: move it away, or choose another output"
         )
 
@@ -249,7 +261,7 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
 def _measure_input(spark: SparkSession, url: str) -> int:
     found = UrlPath(spark, url).matches()
     if not found:
-        raise InputError(f"{url} does not exist: check the URL", url)
+        raise InputError(f"{hide_secrets(url)} does not exist: check the URL", hide_secrets(url))
     return sum(one.size() for one in found)
 
 
@@ -257,7 +269,8 @@ def open_input(
     spark: SparkSession, urls: Sequence[str], kind: str, columns: Columns
 ) -> DataFrameInput:
     """Return the rows of the files behind URLs."""
-    called = Source(urls[0] if len(urls) == 1 else f"{urls[0]} and others", "--{}")
+    first = hide_secrets(urls[0])
+    called = Source(first if len(urls) == 1 else f"{first} and others", "--{}")
     with translate_spark_errors("opening the inputs"):
         if kind == "parquet":
             rows = spark.read.option("mergeSchema", True).parquet(*urls)
@@ -284,11 +297,12 @@ def _guess_format(spark: SparkSession, url: str) -> str:
         every = [name for one in UrlPath(spark, url).matches() for name in one.names()]
         names = [name for name in every if name[0] not in "._"]
         if not names:
-            raise InputError(f"{url} is empty: check the URL", url)
+            raise InputError(f"{hide_secrets(url)} is empty: check the URL", hide_secrets(url))
     kind = _format_of_name(names[0])
     if kind is None:
         raise UsageError(
-            f"{url} has neither the suffix .parquet nor .jsonl: give its format with --format"
+            f"{hide_secrets(url)} has neither the suffix .parquet nor .jsonl: give its format with "
+            "--format"
         )
     return kind
 
