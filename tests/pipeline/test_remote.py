@@ -397,6 +397,19 @@ def test_files_of_a_web_server_that_differ_in_the_query(s3: Any, tmp_path: Path)
     assert sorted(b"".join(kept).splitlines()) == sorted(KEPT.splitlines())
 
 
+def test_a_web_server_that_wants_a_password(s3: Any, tmp_path: Path) -> None:
+    (tmp_path / "www").mkdir()
+    write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
+    with file_server(tmp_path / "www", login="me:very@secret") as address:
+        host = address.removeprefix("http://")
+        record = dedup(f"http://me:very%40secret@{host}/a.jsonl", "-o", "out")
+        ran = neardup("dedup", f"http://me:wrong@{host}/a.jsonl", "-o", "x", "-q")
+    refused(ran, 1, f"{address}/a.jsonl: access denied")
+    assert "wrong" not in ran.err
+    assert record["inputs"][0]["file"] == f"{address}/a.jsonl"
+    assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
+
+
 def test_files_of_the_hub(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder stands for the Hub, which needs a network: fsspec's interface is the same."""
     fsspec = pytest.importorskip("fsspec")

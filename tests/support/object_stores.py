@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import logging
 import os
@@ -61,8 +62,12 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def file_server(folder: Path, ranges: bool = True) -> Iterator[str]:
-    """Serve the files of a folder, by ranges unless `ranges` is false; also by ?file=NAME."""
+def file_server(folder: Path, ranges: bool = True, login: str = "") -> Iterator[str]:
+    """Serve the files of a folder, by ranges unless `ranges` is false; also by ?file=NAME.
+
+    With `login`, user:password, only to those that send it.
+    """
+    expected = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
 
     class Files(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -77,6 +82,9 @@ def file_server(folder: Path, ranges: bool = True) -> Iterator[str]:
             self._answer(body=True)
 
         def _answer(self, body: bool) -> None:
+            if self.headers.get("Authorization") != expected:
+                self.send_error(401)
+                return
             name, _, query = self.path.lstrip("/").partition("?")
             path = folder / (query.removeprefix("file=") if "file=" in query else name)
             if not path.is_file():

@@ -9,6 +9,7 @@ contain them.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import os
 import random
@@ -236,7 +237,16 @@ class _InOrder:
 
 
 def _request(url: str, method: str = "GET", **headers: str) -> Any:
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if at:
+        url = parts._replace(netloc=host).geturl()
     asked = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # http(s) only
+    if at:
+        name, _, secret = user.partition(":")
+        login = base64.b64encode(f"{unquote(name)}:{unquote(secret)}".encode()).decode()
+        # Not redirected: another host must not get it.
+        asked.add_unredirected_header("Authorization", f"Basic {login}")
     return urllib.request.urlopen(asked, timeout=ANSWER_SECONDS)  # noqa: S310
 
 
