@@ -208,6 +208,28 @@ def test_the_earlier_corpus_is_never_written(tmp_path: Path, corpus: Path, place
     assert contents(corpus / "old") == before
 
 
+@pytest.mark.parametrize("against", ["old.jsonl", "old*.jsonl"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["-o", "old.jsonl"],
+        ["-o", "out.jsonl", "--removed", "old.jsonl"],
+        ["-o", "out.jsonl", "--report", "old.jsonl"],
+        ["-o", "old.jsonl", "--dry-run"],
+    ],
+)
+def test_one_file_as_output_never_replaces_the_earlier_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], against: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(tmp_path / "old.jsonl", OLD[:2])
+    write_jsonl(tmp_path / "new.jsonl", NEW[:2])
+    before = contents(tmp_path)
+    ran = neardup("dedup", "new.jsonl", *given, "--against", against, "--force")
+    refused(ran, 2, "old.jsonl", "--against", "choose another output")
+    assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("saved", [True, False])
 def test_within_on_one_side_only_is_refused(tmp_path: Path, saved: bool) -> None:
     rows = [{"id": "a", "text": edited(1), "lang": "en"}]

@@ -33,7 +33,7 @@ def describe_job(job: Job) -> str:
         check_free(job.out, job.force)
         place, kept = job.out, f"{job.out}/kept" if job.kept else "no kept rows"
     else:
-        job.file.check(job.inputs, job.folders, job.force)
+        job.file.check(job.inputs, job.folders, job.force, job.against)
         place, kept = job.out.parent, str(job.out)
     shards = cut_shards(job.inputs, job.reading)
     for shard in shards[:1]:

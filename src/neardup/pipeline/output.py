@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 
 from neardup.corpus.inputs import InputFile
@@ -50,13 +51,7 @@ def check_output(
 ) -> None:
     """Refuse an OUT that an input is in, or that is in an input folder; the same for `against`."""
     place = out.resolve()
-    for earlier in against:
-        other = earlier.resolve()
-        if other.is_relative_to(place) or place.is_relative_to(other):
-            raise UsageError(
-                f"{out} and --against {earlier} contain one another, and the earlier corpus is "
-                "never written: choose another output"
-            )
+    check_earlier(out, against)
     for folder in folders:
         if place.is_relative_to(Path(folder).resolve()):
             raise UsageError(
@@ -66,6 +61,24 @@ def check_output(
     for file in inputs:
         if file.path.resolve().is_relative_to(place):
             raise UsageError(f"{file.name} is inside {out}: choose an output outside of the input")
+
+
+def check_earlier(out: Path, against: Iterable[Path]) -> None:
+    """Refuse an OUT that is, contains or is inside of a part of the earlier corpus.
+
+    Args:
+        out: A file or a folder to write.
+        against: The earlier corpus: files, folders and globs.
+    """
+    place = out.resolve()
+    for earlier in against:
+        found = [earlier] if earlier.exists() else map(Path, glob(str(earlier), recursive=True))
+        for other in (path.resolve() for path in found):
+            if other.is_relative_to(place) or place.is_relative_to(other):
+                raise UsageError(
+                    f"{out} and --against {earlier} contain one another, and the earlier corpus is "
+                    "never written: choose another output"
+                )
 
 
 @contextmanager

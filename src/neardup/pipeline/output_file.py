@@ -28,7 +28,7 @@ from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import is_url
 from neardup.errors import OutputClosed, OutputError, UsageError
 from neardup.formats.tables import write_error
-from neardup.pipeline.output import discard, work_folder, working_folder
+from neardup.pipeline.output import check_earlier, discard, work_folder, working_folder
 
 KEPT = "kept"
 REMOVED_ENDINGS = (".parquet", ".jsonl")
@@ -61,10 +61,17 @@ class OutputFile:
         """All files to write."""
         return [path for path in (self.removed, self.report, self.path) if path is not None]
 
-    def check(self, inputs: Iterable[InputFile], folders: Sequence[str], force: bool) -> None:
-        """Refuse files that exist, unless `force` is set; and those that are or contain inputs."""
+    def check(
+        self,
+        inputs: Iterable[InputFile],
+        folders: Sequence[str],
+        force: bool,
+        against: Sequence[Path] = (),
+    ) -> None:
+        """Refuse files that exist, unless `force` is set; and those of the inputs or `against`."""
         for path in self.paths:
             place = path.resolve()
+            check_earlier(path, against)
             for folder in folders:
                 if place.is_relative_to(Path(folder).resolve()):
                     raise UsageError(

@@ -69,7 +69,7 @@ def _run_to_file(
     job: Job, file: OutputFile, progress: Progress, make: MakeOutput, signals: Signals
 ) -> record.FinishedRun:
     """Run a job whose output is one file, or standard output."""
-    file.check(_stored(job.inputs), job.folders, job.force)
+    file.check(_stored(job.inputs), job.folders, job.force, job.against)
     with output_file(file, job.force, job.can_resume) as folder:
         with signals() as obey:
             shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
