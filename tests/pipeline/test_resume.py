@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from support import batch_engine
+from support.command_line import dedup, neardup, refused, table, write_jsonl
 from support.killing import sketches
 
 from neardup.errors import InputError, OutputError
@@ -415,3 +416,31 @@ def test_a_second_run_on_the_same_output_is_refused(tmp_path: Path, inputs: list
     assert len(refused) == 2
     assert all("another run is writing to" in message for message in refused)
     assert got == batch_engine.go(inputs, tmp_path / "plain")
+
+
+def test_saved_sketches_have_the_folders_of_their_own_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = batch_engine.rows(1, 1)[0]["text"]
+    inner = tmp_path / "data" / "lang=a"
+    for folder in ("x", "y"):
+        (inner / folder).mkdir(parents=True)
+        write_jsonl(inner / folder / "1.jsonl", [{"text": text}])
+    monkeypatch.chdir(tmp_path)
+    saving = ("-o", tmp_path / "out", "--force", "--save-sketches", "--within")
+    for folder, kept in (("data", 1), ("data/lang=a", 2)):
+        assert dedup(folder, *saving, "folder:1")["counts"]["kept"] == kept, folder
+    assert dedup("data", *saving, "lang")["counts"]["kept"] == 1
+    monkeypatch.chdir(inner)
+    refused(neardup("dedup", "x", "y", *saving, "lang", "-q"), 2, "'lang'")
+
+
+def test_saved_sketches_of_texts_have_the_ids_of_their_own_run(tmp_path: Path) -> None:
+    sub = tmp_path / "docs" / "sub"
+    sub.mkdir(parents=True)
+    for name in ("x.txt", "y.txt"):
+        (sub / name).write_text(batch_engine.rows(1, 1)[0]["text"])
+    saving = ("-o", tmp_path / "out", "--force", "--save-sketches")
+    for folder, removed in ((sub.parent, "sub/y.txt"), (sub, "y.txt")):
+        dedup(folder, *saving)
+        assert [row["id"] for row in table(tmp_path / "out", "removed")] == [removed]

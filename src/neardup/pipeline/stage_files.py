@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from neardup.corpus.dialects import USUAL
+from neardup.corpus.documents import Columns
 from neardup.corpus.encodings import UTF8
+from neardup.corpus.fields import MISSING, folder_value
+from neardup.corpus.inputs import InputFile
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, NeardupError
 from neardup.formats.blocks import BlockReader
@@ -45,11 +48,28 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
             stamp,
             *([] if file.dialect == USUAL else [asdict(file.dialect)]),
             *([] if file.encoding == UTF8 else [file.encoding]),
+            *_stated_by_path(file, shard.reading.columns),
         )
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
     how = shard.reading.columns.stated, shard.reading.chunk
     return digest(files, shard.part, fingerprint, how)
+
+
+def _stated_by_path(file: InputFile, columns: Columns) -> Iterator[dict[str, str | None]]:
+    """Yield what documents have of the path as the user gave it: an id, the values of folders.
+
+    The same file has others if another folder is given.
+    """
+    if file.row.is_document and columns.id is None:
+        yield {"kept_name": file.kept_name}
+    names = {option: name for option, name in columns.asked().items() if option != "text"}
+    # Without --id, a column of that name has the ids, filled with what the folders state.
+    names.setdefault(columns.id_option, "id")
+    stated = {option: folder_value(file, name) for option, name in names.items()}
+    known = {option: value for option, value in stated.items() if value is not MISSING}
+    if known:
+        yield known
 
 
 class StageFiles:
