@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support import batch_engine
 from support.command_line import Row, dedup, edited, neardup, refused, table, write_jsonl
@@ -228,6 +230,19 @@ def test_one_file_as_output_never_replaces_the_earlier_corpus(
     ran = neardup("dedup", "new.jsonl", *given, "--against", against, "--force")
     refused(ran, 2, "old.jsonl", "--against", "choose another output")
     assert contents(tmp_path) == before
+
+
+def test_files_of_the_earlier_corpus_have_the_format_of_the_new_ones(tmp_path: Path) -> None:
+    texts = [edited(n) for n in range(3)]
+    (tmp_path / "old.txt").write_text("\n".join(texts))
+    (tmp_path / "new.txt").write_text("\n".join([texts[1], edited(8)]))
+    pq.write_table(pa.table({"text": texts}), tmp_path / "old.parquet")
+    for old in ("old.txt", "old.parquet"):
+        out = tmp_path / f"against-{old.partition('.')[2]}"
+        record = dedup(
+            tmp_path / "new.txt", "-o", out, "--format", "lines", "--against", tmp_path / old
+        )
+        assert (record["counts"]["earlier"], record["counts"]["kept"]) == (3, 1), old
 
 
 @pytest.mark.parametrize("saved", [True, False])

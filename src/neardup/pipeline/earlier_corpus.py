@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.encodings import UTF8, check_encoding
+from neardup.corpus.format_table import format_of_content
 from neardup.corpus.inputs import (
+    SOME_BYTES,
+    InputFile,
     InputFiles,
     InputOptions,
     apply_dialect,
     apply_encoding,
     find_inputs,
+    read_head,
     take_dialect,
 )
 from neardup.corpus.shards import Shard
@@ -60,8 +64,10 @@ class EarlierCorpus:
     def of(cls, paths: Sequence[Path], input_options: InputOptions) -> EarlierCorpus:
         """Open what --against names: sets of sketches, folders of runs, or files.
 
-        Files among them are read in the encoding, CSV files in the dialect of the new ones.
+        Files among them are read in the format and the encoding, CSV files in the dialect of the
+        new ones; but Parquet, Arrow and WARC files as such.
         """
+        format = input_options.get("format", "auto")
         dialect = take_dialect(input_options)
         encoding = check_encoding(input_options.get("encoding", UTF8))
         corpus = cls()
@@ -71,8 +77,10 @@ class EarlierCorpus:
             elif is_run(path):
                 corpus._add_run(path)
             else:
-                files = find_inputs([path])
-                apply_encoding(files, encoding)
+                files = find_inputs([path], format=format)
+                if format != "auto":
+                    files[:] = map(_restore_format, files)
+                apply_encoding(files, encoding, format)
                 apply_dialect(files, dialect)
                 corpus._add_files(files)
         return corpus
@@ -162,3 +170,9 @@ class EarlierCorpus:
     def kept(self) -> NDArray[np.bool_] | None:
         """For each document of the sets whether it was kept; the others take no part."""
         return np.concatenate([one.kept for one in self.sets]) if self.sets else None
+
+
+def _restore_format(file: InputFile) -> InputFile:
+    """Return the file with the format that its first bytes prove, if they do."""
+    row = format_of_content(read_head(file, SOME_BYTES))
+    return file if row is None or row.encoded else replace(file, format=row.name)
