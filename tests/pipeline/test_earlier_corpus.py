@@ -245,6 +245,34 @@ def test_files_of_the_earlier_corpus_have_the_format_of_the_new_ones(tmp_path: P
         assert (record["counts"]["earlier"], record["counts"]["kept"]) == (3, 1), old
 
 
+def test_every_kept_file_of_a_run_is_read_as_its_input_was(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "text": edited(n)} for n in range(4)]
+    write_jsonl(tmp_path / "a.jsonl", rows[:1])
+    (tmp_path / "state.json").write_text(json.dumps(rows[1:2]))  # in a folder, a companion
+    (tmp_path / "note.txt").write_text(rows[2]["text"])
+    (tmp_path / "copy.txt").write_text(rows[2]["text"])  # of which nothing is kept
+    names = ("a.jsonl", "state.json", "note.txt", "copy.txt")
+    dedup(*(tmp_path / name for name in names), "-o", tmp_path / "old")
+    assert not (tmp_path / "old" / "kept" / "copy.txt").exists()
+    new = write_jsonl(tmp_path / "new.jsonl", rows)
+    record = dedup(new, "-o", tmp_path / "out", "--against", tmp_path / "old")
+    assert record["counts"]["earlier"] == 3
+    assert [name for name, _, _ in answer(tmp_path / "out")] == ["0", "1", "2"]
+    (tmp_path / "old" / "kept" / "a.jsonl").unlink()
+    ran = neardup("dedup", new, "-o", tmp_path / "2", "--against", tmp_path / "old", "-q")
+    refused(ran, 1, "a.jsonl", "is missing")
+
+
+def test_kept_files_of_a_run_that_lists_no_inputs_are_found(tmp_path: Path, corpus: Path) -> None:
+    (old := tmp_path / "old").mkdir()
+    (old / "kept").symlink_to(corpus / "old" / "kept")
+    record = json.loads((corpus / "old" / "run.json").read_bytes())
+    (old / "run.json").write_text(json.dumps(record | {"inputs": []}))
+    for earlier in (old, corpus / "old"):
+        dedup(corpus / "new.jsonl", "-o", tmp_path / "out", "--against", earlier, "--force")
+        assert len(answer(tmp_path / "out")) > 3
+
+
 @pytest.mark.parametrize("saved", [True, False])
 def test_within_on_one_side_only_is_refused(tmp_path: Path, saved: bool) -> None:
     rows = [{"id": "a", "text": edited(1), "lang": "en"}]

@@ -6,6 +6,7 @@ Its documents rank before all new ones and are never removed.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.encodings import UTF8, check_encoding
+from neardup.corpus.folders import printable
 from neardup.corpus.format_table import format_of_content
 from neardup.corpus.inputs import (
     SOME_BYTES,
@@ -32,6 +34,7 @@ from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
 from neardup.options import Distinguish
 from neardup.pipeline.output import RUN_FILE, is_run
+from neardup.pipeline.run_inputs import RunInputs
 from neardup.pipeline.saved import (
     SET_FILE,
     SketchSet,
@@ -101,6 +104,10 @@ class EarlierCorpus:
         if "by" not in record["spec"]:  # a run of neardup exact has no sketches to agree with
             self.specs.append((str(path), Spec.from_json(json.dumps(record["spec"]))))
         self._adopt(read_ignored(path), read_frequencies(path))
+        inputs = RunInputs.of(record)
+        if inputs is not None and inputs.files:
+            self.inputs += _find_kept(path / "kept", inputs.files)
+            return
         parameters = record["parameters"]
         told = ("format", "delimiter", "quote", "no_header", "encoding")
         options = {name: parameters[name] for name in told if parameters.get(name) is not None}
@@ -170,6 +177,29 @@ class EarlierCorpus:
     def kept(self) -> NDArray[np.bool_] | None:
         """For each document of the sets whether it was kept; the others take no part."""
         return np.concatenate([one.kept for one in self.sets]) if self.sets else None
+
+
+def _find_kept(folder: Path, inputs: list[InputFile]) -> list[InputFile]:
+    """Return the kept files of a run, by the bytes of their paths; each is read as its input was.
+
+    Args:
+        folder: The folder of the kept files.
+        inputs: The inputs of the run. A text that was removed has no kept file.
+    """
+    found = []
+    for file in inputs:
+        path, parts = folder / file.kept_name, Path(file.kept_name).parts
+        is_inside = path.is_relative_to(folder) and ".." not in parts  # run.json may be foreign
+        if not (is_inside and path.is_file()):
+            if file.row.is_document:
+                continue
+            raise InputError(
+                f"{printable(str(path))}: a kept file of the earlier run is missing: restore it, "
+                "or give the files that are left"
+            )
+        folders = tuple(map(printable, parts[:-1])) if file.folders is None else file.folders
+        found.append(replace(file, path=path, name=printable(str(path)), folders=folders))
+    return sorted(found, key=lambda file: os.fsencode(file.path))
 
 
 def _restore_format(file: InputFile) -> InputFile:
