@@ -25,6 +25,7 @@ from neardup.corpus.inputs import find_inputs
 from neardup.corpus.read import count_unread
 from neardup.corpus.rows import Edit
 from neardup.corpus.warc import LONGEST_RECORD
+from neardup.corpus.warc_copy import GzipMembers
 from neardup.errors import ColumnError, InputError, UsageError
 
 Read = Callable[..., Any]
@@ -127,6 +128,44 @@ def test_gzip_members_are_copied_as_they_are_stored(tmp_path: Path, rewrite: Rew
     path = write(tmp_path / "a.warc.wet.gz", *members)
     kept = rewrite(path, [n % 3 == 0 for n in range(9)], tmp_path / "out.gz")
     assert kept.read_bytes() == b"".join(members[::3])
+
+
+def watch_members(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of members that are held at each record."""
+    held: list[int] = []
+
+    class Watched(GzipMembers):
+        def forget(self, start: int) -> None:
+            super().forget(start)
+            held.append(len(self._members))
+
+    monkeypatch.setattr("neardup.corpus.warc_copy.GzipMembers", Watched)
+    return held
+
+
+def test_gzip_members_of_removed_records_are_not_held(
+    tmp_path: Path, rewrite: Rewrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = watch_members(monkeypatch)
+    members = [gzip.compress(text(f"page {n} " * 50), 1) for n in range(500)]
+    path = write(tmp_path / "a.warc.wet.gz", *members)
+    kept = rewrite(path, [False] * 499 + [True], tmp_path / "out.gz")
+    assert kept.read_bytes() == members[-1]
+    assert len(held) == 500 and max(held) < 50
+
+
+def test_gzip_members_of_a_long_record_are_not_held(
+    tmp_path: Path, rewrite: Rewrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("warc", "warc_copy"):
+        monkeypatch.setattr(f"neardup.corpus.{module}.LONGEST_RECORD", 1 << 16)
+    held = watch_members(monkeypatch)
+    page = record("conversion", b"p" * 3_000_000)
+    parts = [gzip.compress(page[at : at + 10_000], 1) for at in range(0, len(page), 10_000)]
+    path = write(tmp_path / "a.warc.wet.gz", *parts, gzip.compress(text("b"), 1))
+    kept = rewrite(path, [False, True], tmp_path / "out.gz")
+    assert gzip.decompress(kept.read_bytes()) == text("b")
+    assert max(held) < 50
 
 
 def test_records_that_share_a_gzip_member_get_their_own(

@@ -8,7 +8,7 @@ member of its own.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from neardup.corpus.encodings import UTF8
@@ -40,7 +40,7 @@ def copy_members(rows: Rows, stored: Iterable[bytes]) -> Iterator[bytes]:
     """
     members = GzipMembers(stored)
     packer = None
-    for part in _kept_parts(rows, members):
+    for part in _kept_parts(rows, members, members.forget):
         if not part.is_rest:
             if packer is not None:
                 yield packer.flush()
@@ -72,10 +72,20 @@ class _Part(NamedTuple):
     is_new: bool = False
 
 
-def _kept_parts(rows: Rows, pieces: Iterable[bytes]) -> Iterator[_Part]:
-    """Yield the kept records, with their new texts, and those that are no rows."""
-    is_kept = True
+def _kept_parts(
+    rows: Rows, pieces: Iterable[bytes], pass_by: Callable[[int], None] = lambda _: None
+) -> Iterator[_Part]:
+    """Yield the kept records, with their new texts, and those that are no rows.
+
+    Args:
+        rows: The keep list.
+        pieces: The decompressed file.
+        pass_by: Called with a place before which nothing will be yielded any more.
+    """
+    is_kept, at = True, 0
     for record in RecordReader(pieces, rows.file.name):
+        at = at + len(record.data) if record.is_rest else record.start
+        pass_by(at)
         if record.is_rest:
             if is_kept:
                 yield _Part(record.start, record.data, True)
@@ -103,13 +113,13 @@ class GzipMembers:
         self._machine, self._stored = zlib.decompressobj(wbits=31), list[bytes]()
         self._at = self._begin = 0
 
-    def take(self, start: int, length: int) -> bytes | None:
-        """Return the stored bytes of the member with exactly these contents, None if there is none.
-
-        Members before it are forgotten.
-        """
+    def forget(self, start: int) -> None:
+        """Forget the members that begin before a place of the decompressed file."""
         for before in [begin for begin in self._members if begin < start]:
             del self._members[before]
+
+    def take(self, start: int, length: int) -> bytes | None:
+        """Return the stored bytes of the member with exactly these contents, if there is one."""
         end, stored = self._members.pop(start, (-1, b""))
         return stored if end == start + length else None
 
