@@ -64,12 +64,12 @@ class Compression(NamedTuple):
     Args:
         name: Its name, in messages and run.json.
         endings: How the names of its files end, after the ending of the format.
-        magic: The first bytes of its files.
+        magics: What its files begin with, one of these.
     """
 
     name: str
     endings: tuple[str, ...]
-    magic: bytes
+    magics: tuple[bytes, ...]
 
 
 def begins_with(*magics: bytes, at: int = 0) -> Callable[[bytes], bool]:
@@ -200,11 +200,17 @@ FORMATS: Final = {row.name: row for row in _ROWS}
 CHOICES: Final = ("auto", *(row.name for row in _ROWS if not row.variant_of))
 """What `--format` takes."""
 
+# "BZh" alone begins texts, too: a level and the mark of a block, or of the end, follow.
+_BZ2_MAGICS: Final = tuple(
+    b"BZh%d%b" % (level, mark)
+    for level in range(1, 10)
+    for mark in (b"\x31\x41\x59\x26\x53\x59", b"\x17\x72\x45\x38\x50\x90")
+)
 _COMPRESSIONS: Final = (
-    Compression("gzip", (".gz",), b"\x1f\x8b"),
-    Compression("zstd", (".zst", ".zstd"), b"\x28\xb5\x2f\xfd"),
-    Compression("bz2", (".bz2",), b"BZh"),
-    Compression("xz", (".xz",), b"\xfd7zXZ\0"),
+    Compression("gzip", (".gz",), (b"\x1f\x8b",)),
+    Compression("zstd", (".zst", ".zstd"), (b"\x28\xb5\x2f\xfd",)),
+    Compression("bz2", (".bz2",), _BZ2_MAGICS),
+    Compression("xz", (".xz",), (b"\xfd7zXZ\0",)),
 )
 COMPRESSIONS: Final = {row.name: row for row in _COMPRESSIONS}
 """Name -> row."""

@@ -364,7 +364,7 @@ def _file(path: str, kept_name: str, format: str) -> InputFile:
     file = InputFile(Path(path), printable(path), kept_name, default, compression)
     if not is_known and compression is None:
         head = read_head(file, FEW_BYTES)
-        packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magic))
+        packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magics))
         file = replace(file, compression=next(packed, None))
     if len(possible) != 1:
         file = _by_content(file, possible)

@@ -62,12 +62,13 @@ def _corrupt(file: InputFile, error: Exception, cure: str) -> InputError:
 
 def _begins_as_named(file: InputFile) -> bool:
     """Return whether a file begins with the magic bytes of its compression, or a part of them."""
-    magic = COMPRESSIONS[file.compression or ""].magic
+    magics = COMPRESSIONS[file.compression or ""].magics
     try:
         with open(file.path, "rb") as raw:
-            return magic.startswith(raw.read(len(magic)))
+            head = raw.read(max(map(len, magics)))
     except OSError:
         return True
+    return any(magic.startswith(head[: len(magic)]) for magic in magics)
 
 
 def changed_error(file: InputFile) -> InputError:
