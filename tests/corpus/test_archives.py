@@ -329,6 +329,27 @@ def test_zip_members_are_copied_without_compressing_them_again(
         assert kept.testzip() is None
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_names_of_zip_members_are_copied_as_they_are_stored(tmp_path: Path, replaced: bool) -> None:
+    members = {"gr__e.txt": b"first", "\u4e2d.txt": b"second", "plain.txt": b"third"}
+    path = write_zip(tmp_path / "a.zip", members)
+    # Programs on Windows write names in a code page of their own, without saying so.
+    stored = "gr\u00f6\u00dfe.txt".encode("cp1252")
+    path.write_bytes(path.read_bytes().replace(b"gr__e.txt", stored))
+    (file,) = find_inputs([path])
+    edit = Edit(np.full(3, replaced), Columns(), lambda _, texts: texts)
+    write_kept(file, np.ones(3, bool), tmp_path / "out.zip", edit=edit)
+    written = (tmp_path / "out.zip").read_bytes()
+    for name in (stored, "\u4e2d.txt".encode(), b"plain.txt"):
+        assert written.count(name) == 2, "in front of the member, and in the directory"
+    flags = [
+        [info.flag_bits & 0x800 for info in zipfile.ZipFile(one).infolist()]
+        for one in (path, tmp_path / "out.zip")
+    ]
+    assert flags == [[0, 0x800, 0]] * 2
+    assert list(zip_contents(tmp_path / "out.zip")) == list(zip_contents(path))
+
+
 class Forward(io.RawIOBase):
     """A file that can't go back, so that zipfile writes sizes behind the data."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import lzma
 import os
@@ -30,7 +29,7 @@ from neardup.errors import InputError
 
 _LARGEST_DIRECTORY = 256 << 20
 _STEP = 1 << 20
-_ENCRYPTED, _SIZES_BEHIND = 0x01, 0x08
+_ENCRYPTED, _SIZES_BEHIND, _UTF8_NAME = 0x01, 0x08, 0x800
 _ZIP64 = 1
 _LOCAL_HEADER = 30
 
@@ -126,7 +125,7 @@ def write_zip(rows: Rows, beside: Path) -> None:
         for row, info in enumerate(members):
             if not rows.take(1)[0]:
                 continue
-            entry = _renewed(info)
+            entry = _CopiedEntry(info)
             if rows.edit is not None and rows.edit.changed[row]:
                 fresh = edit_text(archive.read(info), rows.edit, rows.file.encoding, row)
                 target.writestr(entry, fresh, info.compress_type)
@@ -155,12 +154,24 @@ def _stored_data(file: InputFile, stored: IO[bytes], info: zipfile.ZipInfo) -> I
         yield part
 
 
-def _renewed(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Return the entry of a member, with its sizes in front of its data."""
-    fresh = copy.copy(info)
-    fresh.flag_bits &= ~_SIZES_BEHIND
-    fresh.extra = _without_zip64(info.extra)
-    return fresh
+class _CopiedEntry(zipfile.ZipInfo):
+    """The entry of a member, with its name as it is stored, and its sizes in front of its data.
+
+    The standard library would write a name that is not ASCII as UTF-8, whatever it was.
+    """
+
+    def __init__(self, info: zipfile.ZipInfo) -> None:
+        super().__init__()
+        for field in zipfile.ZipInfo.__slots__:
+            if hasattr(info, field):
+                setattr(self, field, getattr(info, field))
+        self.flag_bits &= ~_SIZES_BEHIND
+        self.extra = _without_zip64(info.extra)
+        self._name_flag = info.flag_bits & _UTF8_NAME
+        self._name = info.orig_filename.encode("utf-8" if self._name_flag else "cp437")
+
+    def _encodeFilenameFlags(self) -> tuple[bytes, int]:  # noqa: N802  # called by zipfile
+        return self._name, self.flag_bits & ~_UTF8_NAME | self._name_flag
 
 
 def _without_zip64(extra: bytes) -> bytes:
