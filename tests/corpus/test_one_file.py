@@ -172,6 +172,43 @@ def test_an_integer_that_a_float_column_would_change_is_refused(tmp_path: Path) 
     assert not (tmp_path / "out.parquet").exists()
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "18446744073709551616",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "1" * 5000,
+        '{"a": [1%s]}' % ("0" * 30),
+    ],
+)
+def test_an_integer_that_no_column_can_have_is_refused(tmp_path: Path, value: str) -> None:
+    (tmp_path / "1.jsonl").write_text(f'{{"text": "a", "n": {value}}}\n')
+    with pytest.raises(
+        UsageError, match=r"1\.jsonl: .* beyond signed 64 bits.*: write \.jsonl"
+    ) as error:
+        join([tmp_path / "1.jsonl"], tmp_path / "out.parquet", [[1]])
+    assert value not in str(error.value)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_many_digits_that_columns_can_have_are_converted(tmp_path: Path) -> None:
+    rows = [
+        {"text": "12345678901234567890123", "n": 2**63 - 1, "x": 1e25},
+        {"text": "b", "n": -(2**63), "x": 0.12345678901234568},
+    ]
+    (tmp_path / "1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = join([tmp_path / "1.jsonl"], tmp_path / "out.parquet", [[1, 1]])
+    assert pq.read_table(out).to_pylist() == rows
+
+
+def test_numbers_that_json_does_not_have_become_null(tmp_path: Path) -> None:
+    values = [float("nan"), float("inf"), 0.5]
+    pq.write_table(pa.table({"text": ["a", "b", "c"], "x": values}), tmp_path / "1.parquet")
+    out = join([tmp_path / "1.parquet"], tmp_path / "out.jsonl", [[1, 1, 1]])
+    assert [json.loads(line)["x"] for line in out.open()] == [None, None, 0.5]
+
+
 def test_a_file_that_lost_rows_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(InputError, match="changed during the run"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -27,6 +30,8 @@ ANOTHER_OUTPUT = (
     "choose a folder (a name without an ending) for the output, with a file for each input"
 )
 _BATCH_RECORDS = 1024
+_MANY_DIGITS = re.compile(rb"[0-9]{19}")
+"""What integers beyond signed 64 bits have, and few other lines."""
 _TEXT_SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string())])
 
 
@@ -124,7 +129,25 @@ def parsed_lines(rows: Rows) -> Iterator[list[dict[str, Any]]]:
     with name_read_errors(rows.file):
         for block in filter(None, kept_lines(rows)):
             lines = [line for line in block.removeprefix(BOM).split(b"\n") if line]
+            if _MANY_DIGITS.search(block):
+                _refuse_long_integers(rows.file, lines)
             yield load_records(lines, False)[0]
+
+
+def _refuse_long_integers(file: InputFile, lines: list[bytes]) -> None:
+    """Raise `UsageError` if a line has an integer that Arrow would refuse, or get as a double."""
+
+    def check(digits: str) -> None:
+        # int() refuses more than 4,300 digits.
+        if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+            raise UsageError(
+                f"{file.name}: a field has an integer beyond signed 64 bits, which no column has: "
+                f"{cure('parquet')}"
+            )
+
+    for line in filter(_MANY_DIGITS.search, lines):
+        with suppress(RecursionError, ValueError):
+            json.loads(line, parse_int=check)
 
 
 def _parsed_records(rows: Rows) -> Iterator[list[dict[str, Any]]]:

@@ -8,8 +8,9 @@ numbers of different types get one type that holds all of them. Other formats ar
     to JSONL           JSON; Parquet, Arrow; CSV, every value as a string; texts as {"id", "text"}
     to Parquet, Arrow  JSON, where a field must have one type in all rows; CSV; texts
 
-What has no such form (bytes in JSON, a field with numbers and strings in Parquet) is refused, never
-changed.
+What has no such form (bytes in JSON; in Parquet a field with numbers and strings, or an integer of
+JSON beyond signed 64 bits) is refused, never changed. Two things change: NaN and the infinities,
+which JSON does not have, become null there, and a fraction in JSON becomes the nearest double.
 """
 
 from __future__ import annotations
