@@ -65,3 +65,15 @@ def test_its_place_is_that_of_the_dash(tmp_path: Path) -> None:
     given = [tmp_path / "b.jsonl", tmp_path / "a.jsonl", "-", tmp_path / "c.jsonl"]
     files = find_with_standard_input(given, InputOptions())
     assert [is_standard_input(file) for file in files] == [False, False, True, False]
+
+
+def test_its_place_is_found_among_files_that_patterns_choose(tmp_path: Path) -> None:
+    for name in ("mix/a.jsonl", "mix/b.jsonl", "mix/note.txt", "more/c.jsonl", "more/old.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"text": "a"}\n' if "jsonl" in name else "a note")
+    given = [tmp_path / "mix", "-", tmp_path / "more"]
+    options = InputOptions(include=["*.jsonl"], exclude=["old.jsonl"])
+    files = find_with_standard_input(given, options)
+    assert [file.path.name for file in files] == ["a.jsonl", "b.jsonl", "-", "c.jsonl"]
+    files = find_with_standard_input(given[:2], InputOptions(include=["*.jsonl"]))
+    assert [file.path.name for file in files] == ["a.jsonl", "b.jsonl", "-"]

@@ -112,12 +112,14 @@ class InputFiles(list[InputFile]):
 
     Attributes:
         unread: The files that were found and are not read.
+        ends: For each argument, the number of files up to its last one.
         hints: Sentences about what the user may have meant otherwise.
     """
 
     def __init__(self, files: Iterable[InputFile] = (), unread: UnreadFiles | None = None) -> None:
         super().__init__(files)
         self.unread = unread or UnreadFiles()
+        self.ends: list[int] = []
         self.hints: list[str] = []
 
 
@@ -158,6 +160,7 @@ def find_inputs(
         raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(CHOICES)}")
     patterns, unread = Patterns(include, exclude), UnreadFiles()
     files: dict[str, InputFile] = {}
+    ends = []
     for argument in [os.fspath(argument) for argument in arguments]:
         if os.path.isdir(argument):
             found = _folder(argument, format, patterns, unread)
@@ -173,10 +176,12 @@ def find_inputs(
         for entry, file in found:
             if entry.real not in files:
                 files[entry.real] = replace(file, folders=_folders_below(argument, entry.path))
+        ends.append(len(files))
     patterns.check_used()
     if not files:
         raise InputError("no file is left to read: check --include and --exclude")
     inputs = InputFiles(_without_collisions(list(files.values())), unread)
+    inputs.ends = ends
     if not apply_dialect(inputs, dialect) and dialect != USUAL:
         raise UsageError(
             "--delimiter, --quote and --no-header are about CSV, and no input is a CSV file: leave "

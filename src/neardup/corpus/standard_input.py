@@ -38,9 +38,8 @@ def find_with_standard_input(arguments: Iterable[str | Path], options: InputOpti
         return find_inputs(given, **options)
     others = [argument for argument in given if argument != DASH]
     files = find_inputs(others, **options) if others else InputFiles()
-    before, format = given[: given.index(DASH)], options.get("format", "auto")
-    paths = {file.path for file in find_inputs(before, format)} if before else set()
-    place = sum(file.path in paths for file in files)
+    before, format = given.index(DASH), options.get("format", "auto")
+    place = files.ends[before - 1] if before else 0
     files.insert(place, InputFile(Path(DASH), STDIN, STDIN, format, None))
     files.hints.clear()
     return files
