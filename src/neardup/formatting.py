@@ -18,6 +18,15 @@ TIME_UNITS: Final = (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0)
 SMALLEST_NUMBER: Final = 1e-4
 
 
+def make_printable(text: str) -> str:
+    """Return a line without control characters, which could command a terminal.
+
+    >>> make_printable("page\\x1b[2J 1")
+    'page\ufffd[2J 1'
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
 def format_bytes(size: float) -> str:
     """A size with its unit.
 

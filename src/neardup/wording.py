@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from neardup.explanation import is_by_distance, name_estimate, name_measure
-from neardup.formatting import format_count
+from neardup.formatting import format_count, make_printable
 from neardup.options import Distinguish, Options, Strip
 
 SHOWN_REASONS = 3
@@ -122,7 +122,7 @@ def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
     (name, copies), *others = largest
     shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
     shown += [f"{copies:,} of {name}" for name, copies in others]
-    return "largest clusters    " + "   ".join(shown)
+    return make_printable("largest clusters    " + "   ".join(shown))
 
 
 def format_vetoed(count: int, distinguish: Distinguish) -> str:
@@ -163,7 +163,7 @@ def describe_likeness(options: Options, similarity: str, witness: str) -> str:
 def format_example(options: Options, name: str, witness: str, similarity: float) -> str:
     """Return a removed document as a line."""
     likeness = describe_likeness(options, f"{similarity:.2f}", witness)
-    return f"an example          {name} removed, {likeness}"
+    return make_printable(f"an example          {name} removed, {likeness}")
 
 
 def format_rejected(reasons: Mapping[str, int], rejected: int) -> list[str]:

@@ -120,6 +120,22 @@ def test_differences_of_two_documents_are_marked(run: Path) -> None:
     assert "original      [wordaa]" in shown and "distant       [changeda]" in shown
 
 
+def test_ids_do_not_command_the_terminal(tmp_path: Path) -> None:
+    kept, copy = "a\x1b[2J\x9b1m", "b\x1b]0;title\x07"
+    pages = write_jsonl(
+        tmp_path / "pages.jsonl", [{"id": kept, "text": text()}, {"id": copy, "text": text(1)}]
+    )
+    ran = neardup("dedup", pages, "-o", tmp_path / "run")
+    assert ran.code == 0
+    assert neardup("index", "build", tmp_path / "index", pages, "--keep-texts", "-q").code == 0
+    shown = [ran.out, ran.err]
+    for place in (tmp_path / "run", tmp_path / "index"):
+        shown += [asked(place, kept), asked(place, copy), asked(place, kept, copy)]
+    assert "witness       a\ufffd[2J\ufffd1m" in shown[3]
+    unprintable = [line for one in shown for line in one.split("\n") if not line.isprintable()]
+    assert unprintable == []
+
+
 def test_an_unknown_id_names_near_ones(run: Path) -> None:
     refused(neardup("why", run, "orignal", "-q"), 2, "has no document 'orignal'", "'original'")
     refused(neardup("why", run, "original", "zzz", "-q"), 2, "has no document 'zzz'", "check")

@@ -31,7 +31,7 @@ from neardup.cli.arguments import (
 )
 from neardup.cli.console import print_run, progress_for
 from neardup.corpus.inputs import InputOptions
-from neardup.formatting import format_count
+from neardup.formatting import format_count, make_printable
 
 if TYPE_CHECKING:
     from neardup.options import Options
@@ -190,9 +190,8 @@ def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterat
     if finished.largest:
         yield format_largest_clusters(finished.largest)
     for name, witness, _ in finished.examples:
-        yield f"an example          {name} removed, " + (
-            f"nothing new in it: it begins as in {witness}" if cut else f"the same as {witness}"
-        )
+        why = "nothing new in it: it begins as in" if cut else "the same as"
+        yield make_printable(f"an example          {name} removed, {why} {witness}")
     if undated := counts.get("undated"):
         yield format_undated(undated, options)
     yield from format_rejected(record["reasons"], counts["rejected"])

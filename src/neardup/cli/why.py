@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from neardup.cli.arguments import PlainJson, Quiet, Workers, argument, flag, read_key
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import IndexKey, open_to_read
+from neardup.formatting import make_printable
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
@@ -135,6 +136,7 @@ def _print_texts(index: Index, one: str, other: str, names: tuple[str, str]) -> 
 
 def differing_words(differences: TextComparison, names: tuple[str, str]) -> Iterator[str]:
     """Yield both texts where they differ, with the words that are not equal marked."""
+    names = (make_printable(names[0]), make_printable(names[1]))
     width = max(WIDTH, *(len(name) + 2 for name in names)) if max(map(len, names)) < 40 else WIDTH
     if not differences.hunks:
         yield f"{'texts':{width}}the same words"
@@ -155,14 +157,10 @@ def _equal(words: int) -> str:
 
 def _mark(pieces: Sequence[TextPiece]) -> str:
     begin, end = MARKS[sys.stdout.isatty()]
+    texts = (make_printable(" ".join(piece.text.split())) for piece in pieces)
     shown = (
-        f"{begin}{_visible(piece.text)}{end}" if piece.changed else _visible(piece.text)
-        for piece in pieces
+        f"{begin}{text}{end}" if piece.changed else text
+        for piece, text in zip(pieces, texts, strict=True)
     )
     line = " ".join(" ".join(shown).split())
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}{end} ..."
-
-
-def _visible(text: Any) -> str:
-    """Return a text without control characters, which could command the terminal."""
-    return "".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text.strip())

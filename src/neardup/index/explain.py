@@ -19,6 +19,7 @@ from neardup.explanation import (
     describe_rule,
     explain_pair,
 )
+from neardup.formatting import make_printable
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Document, SimilarDocument
 from neardup.index.arrivals import Arrivals, ArrivalSketcher, SketchedTexts
 from neardup.index.decider import Decider
@@ -73,7 +74,7 @@ class Explanation:
         return asdict(self)
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(make_printable, self._lines()))
 
     def _lines(self) -> Iterator[str]:
         if self.answer.status != REJECTED:
@@ -255,7 +256,7 @@ class DocumentExplanation:
         return asdict(self)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:{WIDTH}}{value}" for name, value in self._lines())
+        return "\n".join(f"{name:{WIDTH}}{make_printable(value)}" for name, value in self._lines())
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield "document", f"{self.document.id}, number {self.document.number}"

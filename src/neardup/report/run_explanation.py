@@ -22,7 +22,7 @@ from neardup.explanation import (
     describe_rule,
     explain_pair,
 )
-from neardup.formatting import format_bytes
+from neardup.formatting import format_bytes, make_printable
 from neardup.keys import Key
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_inputs import FoundDocument
@@ -101,7 +101,7 @@ class RunExplanation:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = (f"{name:{WIDTH}}{what}" for name, what in self._lines())
+        lines = (f"{name:{WIDTH}}{make_printable(what)}" for name, what in self._lines())
         return "\n".join([self.sentence, *lines])
 
     def _lines(self) -> Iterator[tuple[str, str]]:
@@ -147,7 +147,7 @@ class RunPair:
         lines = [self.verdict.sentence]
         if self.shingles is not None:
             lines.append(f"{'shared':{WIDTH}}{_shared(*self.shingles)}")
-        lines += (f"{'note':{WIDTH}}{note}" for note in self.notes)
+        lines += (f"{'note':{WIDTH}}{make_printable(note)}" for note in self.notes)
         return "\n".join(lines)
 
 
