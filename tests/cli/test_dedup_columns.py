@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from support.command_line import dedup, edited, neardup, table
 
 TEXT, OTHER = edited(1), edited(2)
@@ -74,6 +75,19 @@ def test_a_folder_of_texts_within_its_first_folder(tmp_path: Path) -> None:
         (tmp_path / "in" / name).write_text(TEXT)
     dedup(tmp_path / "in", "-o", tmp_path / "out", "--within", "folder:1")
     assert removed(tmp_path / "out") == [("de/b.md", "de/a.md")]
+
+
+@pytest.mark.parametrize("option", ["--within", "--distinguish"])
+def test_a_number_that_its_folder_writes_otherwise_is_one_value(
+    tmp_path: Path, option: str
+) -> None:
+    folder = tmp_path / "in/month=01"
+    write(folder / "a.jsonl", [{"id": "a", "text": TEXT}])
+    write(folder / "b.jsonl", [{"id": "b", "text": TEXT, "month": 1}, {"id": "c", "text": TEXT}])
+    write(folder / "d.parquet", [{"id": "d", "text": TEXT, "month": 1}])
+    write(folder / "e.parquet", [{"id": "e", "text": TEXT}])
+    dedup(tmp_path / "in", "-o", tmp_path / "out", option, "month")
+    assert removed(tmp_path / "out") == [(id, "a") for id in "bcde"]
 
 
 def test_a_wrong_hive_folder_is_an_error_or_skipped(tmp_path: Path) -> None:

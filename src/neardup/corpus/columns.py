@@ -126,13 +126,18 @@ def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: So
     def values(name: str, ranks: bool = False) -> pa.Array:
         return _values(table, name, source, fields, ranks)
 
-    ids = make_strings([None] * len(texts)) if columns.id is None else values(columns.id)
+    def labels(name: str) -> pa.Array:
+        column, stated = values(name), source.value(name)
+        # Numbers that agree may be written otherwise: 1 in the folder month=01.
+        return column if stated is MISSING else make_strings([stated] * table.num_rows)
+
+    ids = make_strings([None] * len(texts)) if columns.id is None else labels(columns.id)
     keep = None
     if columns.keep is not None:
         convert = to_dates if columns.dates else to_rankable
         keep = convert(values(columns.keep, not columns.dates), source, columns.keep)
-    within = None if columns.within is None else to_strings(values(columns.within))
-    distinct = tuple(to_strings(values(name)) for name in columns.distinguish)
+    within = None if columns.within is None else to_strings(labels(columns.within))
+    distinct = tuple(to_strings(labels(name)) for name in columns.distinguish)
     return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct)
 
 
