@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-RETRIES = 5
+RETRIES = 60
 
 
 class Client:

@@ -167,6 +167,7 @@ def test_config_show_names_the_origin_of_each_value(
     monkeypatch.setenv("NEARDUP_SERVE_THRESHOLD", "0.5")
     assert shown("serve")["threshold"] == ("0.5", "environment variable NEARDUP_SERVE_THRESHOLD")
     assert shown("serve")["port"] == ("8080", "default")
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert file in neardup("config", "show").out
 
 

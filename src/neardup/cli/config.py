@@ -21,6 +21,9 @@ from neardup.cli.settings import (
 )
 from neardup.errors import UsageError
 
+WIDTH = 500
+"""The columns of a table that is not shown on a terminal: paths are not broken."""
+
 config = typer.Typer(
     help="Show the options that neardup.toml, pyproject.toml and the environment set.",
     cls=Group,
@@ -56,7 +59,7 @@ def show_settings(
     table = Table("option", "value", "from", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name, value, origin in rows:
         table.add_row(*(Text(one) for one in (name, format_value(value), origin)))
-    make_console(160).print(table)
+    make_console(WIDTH).print(table)
 
 
 def _origins(context: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any, str]]:

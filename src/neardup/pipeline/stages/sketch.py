@@ -221,7 +221,8 @@ class ShardSketcher:
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
-            if key not in self._files and (file := self._stage.find(key, key)):
+            # A shard in which no line begins has a file of no blocks, which is false.
+            if key not in self._files and (file := self._stage.find(key, key)) is not None:
                 self._files[key] = file
         self._stage.remove_others(self._files)
         missing = [place for place, key in enumerate(self.keys) if key not in self._files]
