@@ -62,7 +62,7 @@ def test_data_folder_name_may_be_invalid_utf8(tmp_path: Path) -> None:
     with serving(data) as client:
         (data / "api-keys.json").write_text("{")
         assert client.get("/v1/stats").status_code == 503
-        assert "can't be read as API keys" in events(client, "message")[0]
+        assert any("can't be read as API keys" in said for said in events(client, "message"))
     with serving(tmp_path / os.fsdecode(b"\xfe")) as client, full_disk(100_000):
         refused = client.post("/v1/documents", json={"documents": documents(0)})
         assert (refused.status_code, refused.json()["error"]) == (507, "output_error")

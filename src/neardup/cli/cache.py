@@ -88,7 +88,7 @@ def list_results(
     damaged = f", {results.damaged:,} that can't be used" if results.damaged else ""
     total = format_count(len(entries), "result")
     console.print(f"{total} in {results.folder}{damaged}", soft_wrap=True)
-    if kernels := kernels_in_cache():
+    if folder is None and (kernels := kernels_in_cache()):
         size = format_bytes(sum(one["bytes"] for one in kernels))
         what = format_count(len(kernels), "folder")
         console.print(

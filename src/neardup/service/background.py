@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neardup.corpus.documents import Columns
-from neardup.errors import ColumnError, InputError
+from neardup.errors import InputError, UsageError
 from neardup.evaluation.golden import LabelledPairs, no_pairs_error, read_golden
 from neardup.evaluation.operating_point import GoldenDocuments, GoldenFinder, OperatingPoint, reader
 from neardup.evaluation.scores import Scores
@@ -150,7 +150,7 @@ def _read_documents(pairs: LabelledPairs, file: Path, texts: Path | None) -> Gol
     try:
         for _ in finder.watch(reader(str(texts or file), Columns(), {}, 1, SILENT)()):
             pass
-    except ColumnError:
+    except UsageError:  # the labels have been read: it is a matter of columns, or of the header
         if texts is not None:
             raise
         return None
