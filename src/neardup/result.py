@@ -234,7 +234,7 @@ class Result:
         >>> import neardup
         >>> bills = [f"a bill to amend title {n} of the code and so on" for n in (7, 42)]
         >>> neardup.dedup(bills, shingle="word:1", distinguish="numbers").vetoed
-        [Vetoed(id=1, witness=0, similarity=0.8333333333333334, exact=True)]
+        [Vetoed(id=1, witness=0, similarity=0.8461538461538461, exact=True)]
         """
         if self._undistinguished is None:
             return []

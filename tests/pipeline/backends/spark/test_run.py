@@ -46,9 +46,10 @@ def files(out: Path) -> dict[str, bytes]:
 
 
 def record(out: Path) -> Any:
-    """What run.json says, but for how it was done."""
+    """What run.json says, but for how it was done, and for scripts, which Spark does not sample."""
     found = json.loads((out / "run.json").read_bytes())
-    for name in ("seconds", "stages", "peak_memory_bytes", "memory_budget_bytes", "spark"):
+    done = ("seconds", "stages", "peak_memory_bytes", "memory_budget_bytes", "spark", "scripts")
+    for name in done:
         found.pop(name, None)
     for name in ("rounds", "candidate_pairs_per_doc", "verify_drop_rate"):
         del found["metrics"][name]
