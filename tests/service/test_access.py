@@ -49,7 +49,7 @@ def test_each_route_needs_its_scope(tmp_path: Path) -> None:
         assert client.get("/openapi.json").status_code == 200
         assert client.get("/nothing").status_code == 401
         covered = set(client.get("/openapi.json").json()["paths"])
-    tried = {path for _, _, path in CALLS} | {"/healthz", "/readyz"}
+    tried = {path for _, _, path in CALLS} | {"/", "/healthz", "/readyz"}
     names = {path.replace("/a", "/{id}").replace("/1", "/{number}") for path in tried}
     assert covered == names
 
@@ -295,3 +295,28 @@ def test_number_of_rate_buckets_is_bounded() -> None:
         buckets.owe(str(n), 5, float(n))
     assert len(buckets) == 100
     assert buckets.wait("999", 999.0) > 0
+
+
+def test_stored_texts_are_given_back_to_keys_with_their_scope_alone(tmp_path: Path) -> None:
+    reader, reviewer = key(tmp_path, "read", "write"), key(tmp_path, "read", "texts")
+    with serving(tmp_path, keep_texts=True) as client:
+        client.post("/v1/documents", json={"id": "a/b", "text": text(1)}, headers=reader)
+        assert client.get("/v1/documents/a/b", headers=reader).json()["text"] is None
+        refused = client.get("/v1/documents/a/b?text=true", headers=reader)
+        assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
+        assert "scope texts" in refused.json()["message"] and text(1) not in refused.text
+        assert client.get("/v1/documents/a/b?text=true").status_code == 401
+        given = client.get("/v1/documents/a/b?text=true", headers=reviewer).json()
+        assert (given["id"], given["text"]) == ("a/b", text(1))
+        assert client.get("/v1/documents/a/b?text=false", headers=reviewer).json()["text"] is None
+        assert client.get("/v1/documents/no?text=true", headers=reviewer).status_code == 404
+        for query in ("text=yes", "texts=true", "text=true&text=maybe"):
+            answer = client.get(f"/v1/documents/a/b?{query}", headers=reviewer)
+            assert answer.status_code == 422, query
+
+
+def test_an_index_without_texts_gives_none_back(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        client.post("/v1/documents", json={"id": "a", "text": text(1)})
+        given = client.get("/v1/documents/a?text=true")
+        assert (given.status_code, given.json()["text"]) == (200, None)

@@ -86,7 +86,7 @@ def test_errors_and_keys_are_described() -> None:
     assert RAW["components"]["securitySchemes"]["api_key"] == {"type": "http", "scheme": "bearer"}
     for path, methods in RAW["paths"].items():
         for operation in methods.values():
-            guarded = path not in ("/healthz", "/readyz")
+            guarded = path not in ("/", "/healthz", "/readyz")
             assert bool(operation.get("security")) == guarded, path
             assert ("401" in operation["responses"]) == guarded
             assert "503" in operation["responses"]

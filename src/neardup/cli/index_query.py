@@ -192,20 +192,19 @@ def get(
     from neardup.errors import UsageError
 
     with open_to_read(folder, key_file) as index:
-        document = index.get(id)
+        document = index.get(id, text=text)
         cluster = None if document is None else index.cluster(document.cluster)
-        stored = index.text(id) if text else None
     if document is None or cluster is None:
         raise UsageError(f"{folder} has no document {id!r}: check the id")
-    if text and stored is None:
+    if text and document.text is None:
         raise UsageError(
             f"{folder} has no text of {id!r}: an index stores texts if it is built with "
             "--keep-texts, and only of documents that were added with one"
         )
     if as_json:
         members = [member.id for member in cluster.members]
-        more = {"members": members, **({"text": stored} if text else {})}
-        print_json(asdict(document) | more)
+        record = asdict(document) | {"members": members}
+        print_json(record if text else {name: record[name] for name in record if name != "text"})
         return
     for name, value in _document_lines(document):
         print(f"{name:14}{value}")
@@ -213,7 +212,7 @@ def get(
     copies = "nothing else" if not others else f"{len(others):,} more: {', '.join(others[:5])}"
     print(f"{'cluster':14}{cluster.number}, {copies}{', ...' if len(others) > 5 else ''}")
     if text:
-        print(f"\n{stored}")
+        print(f"\n{document.text}")
 
 
 def _document_lines(document: Document) -> list[tuple[str, object]]:

@@ -269,7 +269,8 @@ def add_key(
         option(
             "SCOPE",
             "read (check and get documents, statistics and metrics), write (add and remove "
-            "documents) or admin (shadows). Can be given several times.",
+            "documents), admin (shadows) or texts (read the texts that the index stores). Can be "
+            "given several times.",
             default="read and write",
         ),
     ] = None,

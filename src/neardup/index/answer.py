@@ -47,6 +47,8 @@ class Document:
     added: float
     """When it was added, in seconds since 1970."""
     metadata: dict[str, Any] | None = None
+    text: str | list[int] | None = None
+    """Its text or token ids, if they were asked for and the index stores them."""
 
 
 @dataclass(frozen=True, slots=True)

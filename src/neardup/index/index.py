@@ -506,20 +506,23 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.answer(question)
 
-    def get(self, id: str) -> Document | None:
+    def get(self, id: str, *, text: bool = False) -> Document | None:
         """Return a stored document with its status, cluster and metadata.
 
         Args:
             id: The document's id.
+            text: Read its text too, if the index stores texts (`keep_texts`).
 
         Returns:
             The document; None if no document has this id.
 
         >>> _example().get("1").status
         'new'
+        >>> _example().get("1", text=True).text
+        'the quick brown fox jumps over the lazy dog'
         """
         with self._opened.while_open() as generation:
-            return generation.answer(lambda view: view.document(id))
+            return generation.answer(lambda view: view.document(id, text=text))
 
     def text(self, id: str) -> Any:
         """Return the stored text of a document.

@@ -204,20 +204,26 @@ class View:
             if (number := int(pairs.numbers[at])) in rows
         ]
 
-    def document(self, id: str) -> Document | None:
-        """Return the document that has this id; None if there is none."""
+    def document(self, id: str, *, text: bool = False) -> Document | None:
+        """Return the document that has this id, with its text if wanted; None if there is none."""
         numbers = self.tables.with_ids([id])[0]
         with self.store.snapshot():  # or its witness could be removed before it is read
             rows = self.store.rows(numbers)
             if len(rows) < len(numbers):  # the writer may be replacing it
                 raise TablesBehind
             named = [row for row in rows.values() if row.id == id]
-            return self._documents(named)[0] if named else None
+            found = self._documents(named)[0] if named else None
+            if found is None or not text:
+                return found
+            return replace(found, text=self._stored_text(found.number))
 
     def text(self, id: str) -> Any:
         """Return the stored text or token ids of a document; None if they are not stored."""
         row = self.rows_by_id([id]).get(id)
-        stored = {} if row is None else self.store.blobs("texts", [row.number])
+        return None if row is None else self._stored_text(row.number)
+
+    def _stored_text(self, number: int) -> Any:
+        stored = self.store.blobs("texts", [number])
         tokens = self.options.spec.unit == "token"
         return next((decode_text(data, tokens=tokens) for data in stored.values()), None)
 

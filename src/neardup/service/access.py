@@ -68,7 +68,7 @@ class RateBuckets:
         return min(self._burst, level + max(0.0, now - then) * self._rate)
 
 
-OPEN_PATHS: Final = frozenset(["/healthz", "/readyz", "/openapi.json"])
+OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
 BEARER: Final = "bearer "
 

@@ -29,8 +29,8 @@ from neardup.formats.tables import write_error
 from neardup.index.folder import API_KEYS
 
 VERSION: Final = 1
-READ, WRITE, ADMIN = "read", "write", "admin"
-SCOPES: Final = (READ, WRITE, ADMIN)
+READ, WRITE, ADMIN, TEXTS = "read", "write", "admin", "texts"
+SCOPES: Final = (READ, WRITE, ADMIN, TEXTS)
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 LEAST_SUPPLIED: Final = 16
 """The fewest characters of a key that the operator supplies, by a file or a variable."""
@@ -89,7 +89,7 @@ class ApiKeys:
 
         Args:
             name: the name of the key, for the log and for `revoke`.
-            scopes: read, write, admin, or several of them.
+            scopes: read, write, admin, texts, or several of them.
             created: the time, as it is listed.
         """
         if not NAME.fullmatch(name):

@@ -53,6 +53,11 @@ def _require_digits(value: Any) -> Any:
     return int(value)
 
 
+def _true_or_false(value: Any) -> Any:
+    """Read the words of a query; Pydantic also accepts yes, on, 1 and others."""
+    return {"true": True, "false": False}.get(value, value)
+
+
 def _decode_base64(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
@@ -170,8 +175,23 @@ class StreamOptions(BaseModel):
 
     replace: Annotated[
         bool,
-        BeforeValidator(lambda value: {"true": True, "false": False}.get(value, value)),
+        BeforeValidator(_true_or_false),
         Field(strict=True, description="Documents take the place of those with the same ids."),
+    ] = False
+
+
+class DocumentOptions(BaseModel):
+    """The query for a document."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[
+        bool,
+        BeforeValidator(_true_or_false),
+        Field(
+            strict=True,
+            description="Answer its text too, if the index stores texts; needs the scope texts.",
+        ),
     ] = False
 
 
@@ -239,6 +259,16 @@ class ClusterAnswer(BaseModel):
     size: int
     representative: Document
     members: list[Document]
+
+
+class ServiceDescription(BaseModel):
+    """What answers here, and where its routes are described."""
+
+    name: str
+    version: str
+    description: str
+    openapi: Annotated[str, Field(description="The path of this description.")]
+    documentation: Annotated[str, Field(description="The address of the guide.")]
 
 
 class HealthStatus(BaseModel):

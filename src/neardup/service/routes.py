@@ -6,6 +6,7 @@ compare both.
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Path, Query, Response, Security
@@ -16,7 +17,8 @@ from neardup.index.explain import Explanation
 from neardup.index.index import Index
 from neardup.index.planner import CONFLICT
 from neardup.index.settings import stated
-from neardup.service.api_keys import ADMIN, READ, WRITE
+from neardup.service.access import require_scope
+from neardup.service.api_keys import ADMIN, READ, TEXTS, WRITE
 from neardup.service.bodies import NDJSON
 from neardup.service.error_responses import ERROR_NAMES, JsonResponse, Refusal, invalid
 from neardup.service.ingestion import DocumentStream, add_documents
@@ -30,11 +32,13 @@ from neardup.service.models import (
     CheckTexts,
     ClusterAnswer,
     ClusterNumber,
+    DocumentOptions,
     ErrorBody,
     HealthStatus,
     IdText,
     NewDocuments,
     PromotionResult,
+    ServiceDescription,
     ShadowRequest,
     StreamOptions,
     make_sketch,
@@ -45,6 +49,7 @@ from neardup.service.service_route import (
     ServiceRequest,
     ServiceRoute,
 )
+from neardup.service.start_page import HTML_TYPE, answer_start, make_start_page
 
 router = APIRouter(route_class=ServiceRoute, generate_unique_id_function=lambda route: route.name)
 BODY_ERRORS: Final = (400, 408, 413, 415, 422)
@@ -67,6 +72,23 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         status: {"model": ErrorBody, "description": ERROR_NAMES[status].replace("_", " ")}
         for status in sorted(statuses)
     }
+
+
+@router.head("/", include_in_schema=False)
+@router.get(
+    "/",
+    response_model=ServiceDescription,
+    responses={
+        **errors(*OPEN_ERRORS),
+        200: {"content": {HTML_TYPE: {"schema": {"type": "string"}}}},
+    },
+)
+async def start(request: ServiceRequest) -> Response:
+    """What this service is: a page, or JSON for a client that prefers it."""
+    return answer_start(request.headers.get("accept", ""), _start_page())
+
+
+_start_page = cache(partial(make_start_page, router.routes))
 
 
 @router.post(
@@ -157,9 +179,13 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
     response_model=Document,
     responses=errors(*GUARDED_ERRORS, 404, 422),
 )
-async def document(request: ServiceRequest, id: DocumentId) -> Response:
-    """Get a document: its status, its cluster, its metadata."""
-    found = await request.service.read(lambda index: index.get(id))
+async def document(
+    request: ServiceRequest, id: DocumentId, options: Annotated[DocumentOptions, Query()]
+) -> Response:
+    """Get a document: its status, cluster and metadata, and its text if that is stored."""
+    if options.text:
+        require_scope(request.record, TEXTS)
+    found = await request.service.read(lambda index: index.get(id, text=options.text))
     if found is None:
         raise Refusal(404, "there is no document with this id")
     return JsonResponse(found)

@@ -30,8 +30,8 @@ from neardup.service.logs import forward
 from neardup.service.metrics import Metrics
 from neardup.service.middleware import RequestMiddleware, refuse
 from neardup.service.routes import router
+from neardup.service.start_page import DESCRIPTION
 
-DESCRIPTION: Final = "Is this new document a copy of something that came before?"
 NOT_ALLOWED: Final = 405
 ROUTING_MESSAGES: Final = {
     404: "there is no such path: /openapi.json lists them",
@@ -42,8 +42,8 @@ ROUTING_MESSAGES: Final = {
 def create_app(service: IndexService) -> FastAPI:
     """Return the application of a service; its index is loaded when the application starts.
 
-    It has no pages of documentation, because they would load scripts from elsewhere; tools read
-    `/openapi.json`.
+    The pages of documentation that FastAPI has would load scripts from elsewhere: `/` lists the
+    routes instead, and tools read `/openapi.json`.
 
     Args:
         service: the index with its limits, log and metrics.

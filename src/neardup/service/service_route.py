@@ -110,7 +110,7 @@ class ServiceRoute(APIRoute):
         dependencies: Sequence[params.Depends] | None = None,
         **options: Any,
     ) -> None:
-        self._scopes = [
+        self.scopes = [
             scope
             for dependency in dependencies or ()
             if isinstance(dependency, params.Security)
@@ -126,7 +126,7 @@ class ServiceRoute(APIRoute):
             request = ServiceRequest(starlette_request.scope, starlette_request.receive)
             record, limits = request.record, request.limits
             record.route = self.path
-            for scope in self._scopes:
+            for scope in self.scopes:
                 require_scope(record, scope)
             if self._prefix is not None:
                 request.path_params["id"] = _decode_path(request).removeprefix(self._prefix)
