@@ -146,3 +146,12 @@ class StaleSketch(NeardupError):  # noqa: N818  # reads as what happened
     """A sketch lost values by removals: make it again from the elements of the set."""
 
     http_status = 409
+
+
+def state_reason(error: BaseException) -> str:
+    """Return why something failed, for logs and reports.
+
+    Messages of neardup and of the system never quote documents; those of other errors may, so
+    only their class is named.
+    """
+    return str(error) if isinstance(error, (NeardupError, OSError)) else type(error).__name__

@@ -28,10 +28,11 @@ from support.object_stores import BUCKET, faulty_proxy, file_server, s3_server, 
 import neardup as package
 from neardup import runtime
 from neardup.cli.dedup import urls_only
-from neardup.corpus import storage
+from neardup.corpus import object_store, storage
 from neardup.corpus.urls import hide_secrets
 from neardup.errors import UsageError
 from neardup.pipeline import remote as remote_runs
+from neardup.pipeline import remote_inputs
 
 LINES = [json.dumps(row).encode() + b"\n" for row in DOCUMENTS]
 DATA = b"".join(LINES)
@@ -51,7 +52,7 @@ def s3(server: tuple[Any, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     client, address = server
     use_store(address, monkeypatch)
     monkeypatch.setattr(remote_runs, "cache_home", lambda: tmp_path / "cache")
-    monkeypatch.setattr(storage, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(object_store, "FIRST_PAUSE", 0.001)
     monkeypatch.chdir(tmp_path)
     yield client
     for key in keys(client):
@@ -219,7 +220,7 @@ def test_exact_and_python_take_urls(s3: Any, tmp_path: Path) -> None:
 def test_faults_of_the_network_change_nothing(
     s3: Any, server: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_runs, "BLOCK", 1 << 10)  # many ranges of a small object
+    monkeypatch.setattr(remote_inputs, "BLOCK", 1 << 10)  # many ranges of a small object
     put(s3, **{"in/a.jsonl": DATA})
     faults = ["reset", "503", "cut", "slow", "reset", "cut", "503", "slow"]
     with faulty_proxy(server[1], faults) as address:
@@ -232,7 +233,7 @@ def test_faults_of_the_network_change_nothing(
 def test_a_store_that_never_recovers_is_one_line(
     s3: Any, server: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "ATTEMPTS", 2)
+    monkeypatch.setattr(object_store, "ATTEMPTS", 2)
     put(s3, **{"in/a.jsonl": DATA})
     with faulty_proxy(server[1], ["503"] * 100) as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
@@ -268,13 +269,13 @@ def test_an_object_that_changes_during_the_run_is_noticed(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(s3, **{"in/a.jsonl": DATA})
-    plain = remote_runs._Fetcher.run
+    plain = remote_inputs.Fetcher.run
 
     def fetch_and_change(self: Any) -> None:
         plain(self)
         put(s3, **{"in/a.jsonl": LINES[0]})
 
-    monkeypatch.setattr(remote_runs._Fetcher, "run", fetch_and_change)
+    monkeypatch.setattr(remote_inputs.Fetcher, "run", fetch_and_change)
     for what in ("in/a.jsonl", "in", "in/*.jsonl"):
         put(s3, **{"in/a.jsonl": DATA})
         ran = neardup("dedup", f"{HERE}/{what}", "-o", "out", "-q")
@@ -353,7 +354,7 @@ def test_signatures_and_passwords_are_not_shown() -> None:
 def test_files_of_a_web_server(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranges: bool
 ) -> None:
-    monkeypatch.setattr(remote_runs, "BLOCK", 1 << 10)
+    monkeypatch.setattr(remote_inputs, "BLOCK", 1 << 10)
     (tmp_path / "www").mkdir()
     write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
     with file_server(tmp_path / "www", ranges) as address:
@@ -372,7 +373,7 @@ def test_files_of_a_web_server(
 def test_a_server_that_sometimes_ignores_ranges_stores_nothing_wrong(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_runs, "BLOCK", 1 << 10)
+    monkeypatch.setattr(remote_inputs, "BLOCK", 1 << 10)
     (tmp_path / "www").mkdir()
     write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
     faults = ["", "", "whole", "", "whole", "whole"]  # the first finds the file
@@ -420,9 +421,70 @@ def test_files_of_the_hub(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     write_jsonl(data / "a.jsonl", DOCUMENTS)
     local = dirfs.DirFileSystem(str(tmp_path / "hub"), fsspec.filesystem("file"))
     monkeypatch.setattr(hub, "HfFileSystem", lambda: local)
-    monkeypatch.setattr(remote_runs, "BLOCK", 1 << 10)
+    monkeypatch.setattr(remote_inputs, "BLOCK", 1 << 10)
     record = dedup("hf://datasets/me/pages/data", "-o", "out")
     assert record["inputs"][0]["file"] == "hf://datasets/me/pages/data/a.jsonl"
     assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
     ran = neardup("dedup", "hf://datasets/me/none", "-o", "none", "-q")
     refused(ran, 1, "hf://datasets/me/none: no such object or prefix")
+
+
+def signed(address: str, signature: str) -> str:
+    return f"{address}/a.jsonl?X-Amz-Date=1&X-Amz-Expires=60&X-Amz-Signature={signature}"
+
+
+def test_signed_url_that_expires_is_signed_again_and_the_run_goes_on(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "www").mkdir()
+    write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
+    plain, signatures = remote_inputs.Fetcher.run, {"old"}
+
+    def stop(self: Any) -> None:
+        plain(self)
+        raise KeyboardInterrupt
+
+    def refetch(*_: object) -> int:
+        raise AssertionError("fetched again")
+
+    with file_server(tmp_path / "www", signatures=signatures) as address:
+        with monkeypatch.context() as patched:
+            patched.setattr(remote_inputs.Fetcher, "run", stop)
+            assert neardup("dedup", signed(address, "old"), "-o", "out", "-q").code == 130
+        signatures.clear()
+        ran = neardup("dedup", signed(address, "old"), "-o", "out", "-q")
+        refused(ran, 1, f"{address}/a.jsonl", "may have expired", "sign it again")
+        assert "X-Amz" not in ran.err
+        signatures.add("new")
+        with monkeypatch.context() as patched:
+            patched.setattr(remote_inputs._FetchedObject, "_fetch", refetch)
+            dedup(signed(address, "new"), "-o", "out")
+    assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
+
+
+def test_signed_url_that_expires_after_it_was_fetched_is_no_reason_to_fail(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "www").mkdir()
+    write_jsonl(tmp_path / "www" / "a.jsonl", DOCUMENTS)
+    plain, signatures = remote_inputs.Fetcher.run, {"old"}
+
+    def expire(self: Any) -> None:
+        plain(self)
+        signatures.clear()
+
+    monkeypatch.setattr(remote_inputs.Fetcher, "run", expire)
+    with file_server(tmp_path / "www", signatures=signatures) as address:
+        ran = neardup("dedup", signed(address, "old"), "-o", "out")
+    assert ran.code == 0, ran.err
+    assert "not known whether it has changed" in ran.err and "X-Amz" not in ran.err
+    assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
+
+
+@pytest.mark.parametrize(
+    ("url", "cure"),
+    [("hf://pages", "hf://datasets/OWNER/NAME"), ("http://127.0.0.1:1/\u00e4.jsonl", "%XX")],
+)
+def test_urls_that_can_not_be(s3: Any, url: str, cure: str) -> None:
+    pytest.importorskip("huggingface_hub")
+    refused(neardup("dedup", url, "-o", "out", "-q"), 1, cure)

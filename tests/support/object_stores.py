@@ -62,10 +62,13 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def file_server(folder: Path, ranges: bool = True, login: str = "") -> Iterator[str]:
+def file_server(
+    folder: Path, ranges: bool = True, login: str = "", signatures: set[str] | None = None
+) -> Iterator[str]:
     """Serve the files of a folder, by ranges unless `ranges` is false; also by ?file=NAME.
 
-    With `login`, user:password, only to those that send it.
+    With `login`, user:password, only to those that send it; with `signatures`, only by URLs that
+    end with one of them.
     """
     expected = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
 
@@ -86,6 +89,9 @@ def file_server(folder: Path, ranges: bool = True, login: str = "") -> Iterator[
                 self.send_error(401)
                 return
             name, _, query = self.path.lstrip("/").partition("?")
+            if signatures is not None and query.rpartition("=")[2] not in signatures:
+                self.send_error(403)
+                return
             path = folder / (query.removeprefix("file=") if "file=" in query else name)
             if not path.is_file():
                 self.send_error(404)

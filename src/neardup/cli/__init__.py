@@ -166,7 +166,7 @@ def main() -> None:
         # Python flushes again at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(OutputClosed.exit_code)
-    except Exception as error:
+    except Exception as error:  # the last handler: unexpected ones are named as internal
         if "--debug" in sys.argv:
             raise
         fail(*explain_error(error), as_event=as_event)

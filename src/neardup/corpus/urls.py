@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from neardup.errors import UsageError
 
@@ -15,6 +15,13 @@ READ_ONLY: Final = ("hf", "http", "https")
 AZURE: Final = ("abfs", "abfss", "wasb", "wasbs")
 SIGNED: Final = ("http", "https", *AZURE)
 """The schemes whose URLs may have a signature as their query; for others, ? is part of a name."""
+SIGNATURES: Final = frozenset({"x-amz-signature", "x-goog-signature", "signature", "sig"})
+EXPIRIES: Final = frozenset({"x-amz-expires", "x-goog-expires", "expires", "se"})
+SIGNING: Final = re.compile(
+    "x-amz-.*|x-goog-.*|signature|expires|key-pair-id|policy|awsaccesskeyid|googleaccessid"
+    "|s(ig|e|t|p|v|r|pr|ip|koid|ktid|kt|ke|ks|kv)"
+)
+"""The parameters that S3, CloudFront, Google Cloud Storage and Azure add when they sign a URL."""
 
 
 def is_url(argument: object) -> bool:
@@ -52,3 +59,25 @@ def hide_secrets(url: str) -> str:
     if "?" in url and parts.scheme not in SIGNED:
         path += f"?{parts.query}"
     return f"{parts.scheme}://{host}{path}"
+
+
+def without_signature(url: str) -> str:
+    """Return a URL without what its signing added: the same whenever it is signed.
+
+    >>> without_signature("https://host/a?id=7&X-Amz-Expires=60&X-Amz-Signature=x")
+    'https://host/a?id=7'
+    >>> without_signature("https://host/a?sig=x")  # does not expire: not a signed URL
+    'https://host/a?sig=x'
+    """
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    names = {name.lower() for name, _ in query}
+    if parts.scheme not in ("http", "https") or not (names & SIGNATURES and names & EXPIRIES):
+        return url
+    left = [(name, value) for name, value in query if not SIGNING.fullmatch(name.lower())]
+    return parts._replace(query=urlencode(left)).geturl()
+
+
+def is_signed(url: str) -> bool:
+    """Return whether a URL is signed, and so can be read until it expires."""
+    return without_signature(url) != url

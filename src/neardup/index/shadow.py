@@ -367,7 +367,7 @@ class Shadow:
             return
         try:
             following.observe_query(arrivals, copies, seconds, sequence)
-        except Exception as error:
+        except Exception as error:  # the report has it; the query was answered by the index
             following.fail(error)
 
     @property

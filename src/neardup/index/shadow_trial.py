@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.errors import NeardupError
+from neardup.errors import state_reason
 from neardup.index.arrivals import Arrivals, SignatureCodec
 from neardup.index.decider import Decider
 from neardup.index.planner import CommitPlan, CommitPlanner
@@ -320,8 +320,7 @@ class ShadowThread:
 
     def fail(self, error: Exception) -> None:
         """Stop, and keep the reason for the report: callers of the index don't fail."""
-        ours = isinstance(error, NeardupError)  # messages of others may quote document text
-        self.failure = str(error) if ours else type(error).__name__
+        self.failure = state_reason(error)
         self.stop()
 
     def _run(self) -> None:
@@ -333,7 +332,7 @@ class ShadowThread:
                 begun = time.perf_counter()
                 try:
                     more = self.trial.step()
-                except Exception as error:
+                except Exception as error:  # the report has it; the index goes on without
                     self.fail(error)
                     return
             took = time.perf_counter() - begun

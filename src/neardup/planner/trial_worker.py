@@ -24,7 +24,7 @@ import pyarrow as pa
 import neardup
 from neardup import runtime
 from neardup.corpus.documents import Documents
-from neardup.errors import NeardupError
+from neardup.errors import state_reason
 from neardup.evaluation.lab import unnamed_documents
 from neardup.planner.trial_runner import TrialReference, TrialRunner
 from neardup.planner.tuning import FAILED, TIMEOUT, TrialOutcome, TrialPoint
@@ -181,10 +181,8 @@ def serve(folder: str) -> None:
         except MemoryError:
             outcome = TrialOutcome(point, FAILED, error="out of memory")
         except Exception as error:
-            # A trial that fails is an outcome, not the end of the sweep. The message of an
-            # unexpected error could quote a document: only its type is kept.
-            why = str(error) if isinstance(error, NeardupError) else type(error).__name__
-            outcome = TrialOutcome(point, FAILED, error=why)
+            # A trial that fails is an outcome, not the end of the sweep.
+            outcome = TrialOutcome(point, FAILED, error=state_reason(error))
         send(outcome.to_json())
 
 

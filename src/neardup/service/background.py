@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from neardup.corpus.documents import Columns
-from neardup.errors import InputError, UsageError
+from neardup.errors import InputError, UsageError, state_reason
 from neardup.evaluation.golden import LabelledPairs, no_pairs_error, read_golden
 from neardup.evaluation.operating_point import GoldenDocuments, GoldenFinder, OperatingPoint, reader
 from neardup.evaluation.scores import Scores
@@ -112,7 +112,8 @@ class Upkeep(BackgroundThread):
                         self._event("snapshot", sequence=self._index.sequence)
             except Exception as error:  # A full disk, no file handle, a missing key: it may pass.
                 self._metrics.observe_upkeep_failure()
-                self._event("upkeep_failed", error=type(error).__name__, message=str(error))
+                reason = state_reason(error)
+                self._event("upkeep_failed", error=type(error).__name__, message=reason)
 
 
 @dataclass(frozen=True)

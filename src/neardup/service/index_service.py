@@ -228,7 +228,7 @@ class IndexService:
         loop = asyncio.get_running_loop()
         try:
             index = self._index = await loop.run_in_executor(self._writes, self._load_and_warm)
-        except Exception as error:
+        except Exception as error:  # the server raises it when it has stopped
             self.failure = error
             self.when_failed()
         else:

@@ -135,7 +135,7 @@ class RequestMiddleware:
         except asyncio.CancelledError:
             stopped = Busy("the service is being stopped: send it to the next one")
             await self._refuse(stopped, scope, receive, answer)
-        except Exception as error:
+        except Exception as error:  # answered as 500, and logged, if it is no error of a request
             await self._refuse(error, scope, receive, answer)
         finally:
             service.gate.leave(record)

@@ -42,18 +42,23 @@ def encode_error(error: NeardupError) -> str:
     return f"neardup-error: {json.dumps(fields)}\n"
 
 
+def spark_error_types() -> tuple[type[Exception], ...]:
+    """Return the classes of all errors that Spark, or the bridge to Java, raises."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError
+
+
 @contextmanager
 def translate_spark_errors(doing: str) -> Iterator[None]:
     """Raise errors of Spark inside the block as errors of neardup.
 
     A NeardupError that a task raised is restored. `doing` names the step in other messages.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except spark_error_types() as error:
         if isinstance(error.__context__, KeyboardInterrupt):  # which Py4J failed to pass on
             raise error.__context__ from None
         raise translate_trace(str(error), doing) from error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from neardup.pipeline.backends.spark.failures import translate_spark_errors
+from neardup.pipeline.backends.spark.failures import spark_error_types, translate_spark_errors
 from neardup.pipeline.backends.spark.session import find_context
 from neardup.pipeline.record import StageClock
 from neardup.runtime import SILENT, Progress
@@ -95,10 +95,10 @@ class _TaggedStages:
         tracker, store = self._scala.statusTracker(), self._scala.statusStore()
         numbers: set[int] = set()
         for job in tracker.getJobIdsForTag(self._tag):
-            with suppress(Exception):  # Spark keeps only the last thousand jobs
+            with suppress(*spark_error_types()):  # Spark keeps only the last thousand jobs
                 numbers.update(tracker.getJobInfo(job).get().stageIds())
         for number in sorted(numbers):
-            with suppress(Exception):  # no longer kept, or not begun
+            with suppress(*spark_error_types()):  # no longer kept, or not begun
                 attempts = store.stageData(number, False, [], False, self._no_quantiles)
                 yield from (attempts.apply(n) for n in range(attempts.size()))
 
@@ -111,7 +111,7 @@ class _TaggedStages:
         }
 
     def moved(self, name: str, seconds: float) -> StageMetrics:
-        with suppress(Exception):  # too busy: the last events are missing in the metrics
+        with suppress(*spark_error_types()):  # too busy: the metrics lack the last events
             self._scala.listenerBus().waitUntilEmpty(SETTLE_MILLISECONDS)
         done = [stage for stage in self.attempts() if str(stage.status()) != "SKIPPED"]
         return StageMetrics(

@@ -22,7 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import neardup
 from neardup.errors import NeardupError, UsageError
-from neardup.pipeline.backends.spark.failures import SHIPPING, translate_spark_errors
+from neardup.pipeline.backends.spark.failures import (
+    SHIPPING,
+    spark_error_types,
+    translate_spark_errors,
+)
 from neardup.pipeline.backends.spark.startup import (
     ClassArchive,
     configure_fast_start,
@@ -147,7 +151,9 @@ def find_context(spark: SparkSession) -> SparkContext | None:
     """Return the session's context; None for Spark Connect, which has none."""
     try:
         return spark.sparkContext
-    except Exception:  # each kind of session raises another error
+    except (AttributeError, NotImplementedError):
+        return None
+    except spark_error_types():  # each kind of session raises another error
         return None
 
 
@@ -199,14 +205,14 @@ def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSe
     with hold_signals(), _capture_stderr() as captured:
         try:
             return builder.getOrCreate()
-        except Exception as error:
-            reason = _find_reason(error, list(captured))
+        except Exception as error:  # of Spark, of Java, of the files and ports of either
+            failure, reason = error, _find_reason(error, list(captured))
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
         require_java()
     at = f" with master {master}" if master else ""
     home = os.environ.get("SPARK_HOME")
     hint = f" (SPARK_HOME is {home})" if home else ""
-    raise NeardupError(f"Spark did not start{at}: {reason}{hint}")
+    raise NeardupError(f"Spark did not start{at}: {reason}{hint}") from failure
 
 
 def _find_reason(error: Exception, captured: list[str]) -> str:
