@@ -44,7 +44,7 @@ from neardup.option_table import (
 from neardup.sketch.bbit import collision_chance, unpack_slots
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
-from neardup.spec import WEIGHTED, Spec, check_choice, check_number, check_whole
+from neardup.spec import FAMILIES, WEIGHTED, Spec, check_choice, check_number, check_whole
 from neardup.text.html import require_html_library
 from neardup.verify import Comparison, Estimated, Exact, Near, Weighed
 
@@ -142,6 +142,8 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     260
     """
     rows, given = options_of(SpecOptions), with_preset(options)
+    if given.get("sketch") not in (None, *FAMILIES):  # those of the library alone are not offered
+        check_choice("sketch", given["sketch"], (*MAKE, *MAKE_WEIGHTED))
     strip = parse_strip(given.pop("strip", None))
     if strip.html:
         require_html_library()

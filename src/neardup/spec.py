@@ -10,7 +10,9 @@ import hashlib
 import json
 import operator
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from neardup.errors import FormatError, ParameterError, SpecMismatch
@@ -110,7 +112,7 @@ class Spec:
         check_choice("sketch", self.sketch, tuple(FAMILIES))
         check_choice(f"family of {self.sketch}", self.family, tuple(FAMILIES[self.sketch]))
         narrow = B_BITS if self.sketch in MINHASHES else ()
-        check_choice(f"slot width of {self.family}", self.bits, (*narrow, self.width))
+        check_choice("bits", self.bits, (*narrow, self.width))
         check_choice("Unicode version", self.unicode, (UNICODE,))
         check_choice("format version", self.version, (VERSION,))
         check_choice("strip", self.strip, STRIPS)
@@ -297,9 +299,10 @@ def _shown(value: object) -> str:
 def check_choice(what: str, value: object, allowed: tuple[object, ...]) -> None:
     """Raise `ParameterError` unless the value is one of those allowed, in type too."""
     if not any(type(value) is type(choice) and value == choice for choice in allowed):
-        raise ParameterError(
-            f"{what} {value!r} is not known: choose one of {', '.join(map(str, allowed))}"
-        )
+        choices = [str(choice) for choice in allowed]
+        near = get_close_matches(value.lower(), choices, 1) if isinstance(value, str) else []
+        meant = f"did you mean {near[0]}? Choose" if near else "choose"
+        raise ParameterError(f"{what} {value!r} is not known: {meant} one of {', '.join(choices)}")
 
 
 def check_whole(what: str, value: object, low: int, high: int) -> int:
@@ -320,8 +323,23 @@ def check_whole(what: str, value: object, low: int, high: int) -> int:
 def check_number(what: str, value: object) -> float:
     """Return the value as a float; raise `ParameterError` unless it is a number."""
     if isinstance(value, (str, bytes, bool)):
-        raise ParameterError(f"{what} must be a number, not {value!r}")
+        raise ParameterError(f"{what} must be a number, not {value!r}{suggest_share(value)}")
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{what} must be a number, not {value!r}") from None
+
+
+def suggest_share(value: object) -> str:
+    """Return the end of a message about a share that is written as a percentage, or with a comma.
+
+    >>> suggest_share("80%"), suggest_share(80), suggest_share("0,8"), suggest_share("high")
+    (': write 0.8', ': write 0.8', ': write 0.8', '')
+    """
+    text = str(value).strip()
+    with suppress(ValueError):
+        number = float(text.removesuffix("%").replace(",", "."))
+        share = number / 100 if number > 1.0 or text.endswith("%") else number
+        if 0.0 < share <= 1.0:
+            return f": write {share:.6g}"
+    return ""

@@ -120,7 +120,7 @@ def test_convert_refuses_wrong_bits_and_open_or_narrow_indexes(tmp_path):
         convert(tmp_path / "nothing", 8)
     made(tmp_path / "index")
     for bits in (3, 32, 64):
-        with pytest.raises(ParameterError, match=r"bits|slot width"):
+        with pytest.raises(ParameterError, match="bits"):
             convert(tmp_path / "index", bits)
     with neardup.Index.open(tmp_path / "index"), pytest.raises(IndexLocked):
         convert(tmp_path / "index", 8)
@@ -128,7 +128,7 @@ def test_convert_refuses_wrong_bits_and_open_or_narrow_indexes(tmp_path):
     with pytest.raises(ParameterError, match="already"):
         convert(tmp_path / "index", 4)
     made(tmp_path / "bits", sketch="simhash", threshold=None, bands=None, rows=None)
-    with pytest.raises(ParameterError, match="slot width"):
+    with pytest.raises(ParameterError, match="bits 8"):
         convert(tmp_path / "bits", 8)
 
 

@@ -13,6 +13,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
@@ -32,6 +33,7 @@ from neardup.option_table import (
     options_at,
     options_of,
 )
+from neardup.spec import suggest_share
 
 if TYPE_CHECKING:
     from neardup.keys import Key
@@ -71,6 +73,8 @@ def option(
         limits = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         help = f"{help} {limits.capitalize()}."
         others["callback"] = _check_limits(limits, least, most)
+    if most == 1:
+        others["parser"] = read_number
     return typer.Option(
         *names, metavar=metavar, help=help, show_default=default, rich_help_panel=panel, **others
     )
@@ -81,10 +85,20 @@ def _check_limits(limits: str, least: float, most: float | None) -> Callable[...
 
     def check(param: typer.CallbackParam, value: Any) -> Any:
         if value is not None and not least <= value <= (value if most is None else most):
-            raise ParameterError(f"{param.opts[0]} must be {limits}, not {value:,}")
+            hint = suggest_share(value) if most == 1 else ""
+            shown = f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+            raise ParameterError(f"{param.opts[0]} must be {limits}, not {shown}{hint}")
         return value
 
     return check
+
+
+def read_number(value: Any) -> float:
+    """Read a number that an option takes; the message for 80% or 0,8 says what to write."""
+    with suppress(TypeError, ValueError):
+        if not isinstance(value, bool):
+            return float(value)
+    raise typer.BadParameter(f"{str(value)!r} is not a number{suggest_share(value)}")
 
 
 def flag(help: str, *names: str, panel: str | None = None) -> Any:
@@ -502,6 +516,7 @@ def _parameter(
         default=_of_row(unset, row) or _default(row, rows),
         panel=_of_row(panel, row) or row.panel,
         autocompletion=complete(row.choices) if row.choices else None,
+        parser=read_number if row.type is float else None,
     )
     return inspect.Parameter(
         row.name,

@@ -26,6 +26,7 @@ from neardup.cli.arguments import (
     Within,
     Workers,
     option,
+    read_number,
     with_input_options,
     with_options,
 )
@@ -88,6 +89,7 @@ def exact(
             "The false-positive rate of --filter bloom when it contains all documents.",
             default="0.01",
             panel=MATCH,
+            parser=read_number,
         ),
     ] = None,
     expected: Annotated[

@@ -17,6 +17,7 @@ from neardup.cli.arguments import (
     Text,
     flag,
     option,
+    read_number,
     with_input_options,
     with_options,
 )
@@ -93,6 +94,7 @@ def plan(
             "The share of the removed documents that must be true duplicates.",
             default="no minimum",
             panel=REQUIRED,
+            parser=read_number,
         ),
     ] = None,
     rate: Annotated[

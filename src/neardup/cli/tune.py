@@ -20,6 +20,7 @@ from neardup.cli.arguments import (
     Workers,
     flag,
     option,
+    read_number,
     with_input_options,
     with_options,
 )
@@ -138,7 +139,12 @@ def tune(
     ] = None,
     precision: Annotated[
         float,
-        option("X", "The share of the pairs found that must reach the threshold.", panel=MATCH),
+        option(
+            "X",
+            "The share of the pairs found that must reach the threshold.",
+            panel=MATCH,
+            parser=read_number,
+        ),
     ] = 0.99,
     force: Annotated[
         bool,

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from neardup.errors import ParameterError
 from neardup.measure_table import Measure
-from neardup.spec import check_whole
+from neardup.spec import check_whole, suggest_share
 
 STEPS = 2_000
 
@@ -174,7 +174,9 @@ def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
     """
     check_threshold(threshold)
     if not 0.0 < recall < 1.0:
-        raise ParameterError(f"recall must be between 0 and 1, not {recall}")
+        raise ParameterError(
+            f"recall must be between 0 and 1, not {recall:g}{suggest_share(recall)}"
+        )
     for rows in range(slots, 0, -1):
         curve = Curve(slots // rows, rows)
         if curve.probability(threshold) >= recall:
@@ -189,7 +191,9 @@ def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
 def check_threshold(threshold: float) -> None:
     """Raise `ParameterError` if a threshold is not above 0 and at most 1."""
     if not 0.0 < threshold <= 1.0:
-        raise ParameterError(f"threshold must be above 0 and at most 1, not {threshold}")
+        raise ParameterError(
+            f"threshold must be above 0 and at most 1, not {threshold:g}{suggest_share(threshold)}"
+        )
 
 
 def _integral(function: Callable[[float], float], low: float, high: float) -> float:

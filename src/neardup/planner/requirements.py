@@ -9,9 +9,9 @@ from typing import Final
 from neardup.errors import ParameterError
 from neardup.formatting import format_bytes, format_number
 from neardup.lsh.curve import Curve
-from neardup.option_table import default_of
+from neardup.option_table import PlanOptions, default_of, options_of
 from neardup.pipeline.budget import LEAST
-from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole
+from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole, suggest_share
 
 PURPOSES: Final = ("files", "index")
 MOST_DOCUMENTS: Final = 10**13
@@ -74,8 +74,8 @@ class Sla:
         )
         if self.precision is not None and not 0.0 < self.precision <= 1.0:
             raise ParameterError(
-                f"precision must be above 0 and at most 1, not {self.precision:g}: leave it out, "
-                "or give one such as 0.95"
+                f"precision must be above 0 and at most 1, not {self.precision:g}"
+                f"{suggest_share(self.precision) or ': leave it out, or give one such as 0.95'}"
             )
         _within("cores", self.cores, 1, 100_000, "give the cores of one machine")
         if self.rate is not None:
@@ -109,6 +109,7 @@ class FixedOptions:
             ("verify", self.verify, VERIFIED),
         ):
             if value is not None and value not in supported:
+                check_choice(name, value, options_of(PlanOptions)[name].choices)
                 raise ParameterError(
                     f"a plan has no figures for --{name} {value}: use {' or '.join(supported)}, or "
                     "leave it out"
@@ -134,4 +135,5 @@ def _within(name: str, value: float, low: float, high: float, cure: str) -> None
 def _between(name: str, value: float, cure: str) -> None:
     """Raise an error with a cure unless 0 < value < 1."""
     if not 0.0 < value < 1.0:
-        raise ParameterError(f"{name} must be above 0 and below 1, not {value:g}: {cure}")
+        cure = (value > 1.0 and suggest_share(value)) or f": {cure}"
+        raise ParameterError(f"{name} must be above 0 and below 1, not {value:g}{cure}")

@@ -26,6 +26,7 @@ from neardup.spec import (
     check_choice,
     check_number,
     check_whole,
+    suggest_share,
 )
 
 AUTO: Final = "auto"
@@ -37,6 +38,7 @@ TIME_LIMIT = 60.0
 LONGEST = 10.0**6
 MOST_DOCUMENTS = 10**12
 SKETCHES: Final = (*MAKE, *MAKE_WEIGHTED)
+SLOT_WIDTHS: Final = (*B_BITS, 32, 64)
 STEEPER, FLATTER = 2, 1
 """Rows more and fewer than those of the curve that reaches the recall at the threshold."""
 
@@ -93,7 +95,7 @@ class SweepSpace:
             "sketches": _one_of("sketch", SKETCHES),
             "thresholds": _threshold,
             "verify": _one_of("verify", VERIFY),
-            "bits": _number("bits", 64),
+            "bits": _width,
             "buckets": _number("buckets", 2**31),
             "vocabulary": _number("vocabulary", 2**31),
         }
@@ -204,7 +206,9 @@ class SweepRequest:
                 f"{time_limit:g}"
             )
         if not 0.0 <= check_number("precision", precision) <= 1.0:
-            raise ParameterError(f"precision must be from 0 to 1, not {precision}")
+            raise ParameterError(
+                f"precision must be from 0 to 1, not {precision:g}{suggest_share(precision)}"
+            )
         default = Options.of(**options)
         text_shingle(default.spec.shingle)
         shared: dict[str, Any] = {"text_profile": default.spec.profile}
@@ -284,11 +288,19 @@ def _one_of(name: str, supported: Iterable[str]) -> Callable[[Any], str]:
     return read
 
 
+def _width(value: Any) -> int:
+    number = _number("bits", 64)(value)
+    check_choice("bits", number, SLOT_WIDTHS)
+    return number
+
+
 def _threshold(value: Any) -> float:
     try:
         number = float(value) if isinstance(value, str) else check_number("threshold", value)
     except ValueError:
-        raise ParameterError(f"thresholds: {value!r} is not a number") from None
+        raise ParameterError(
+            f"thresholds: {value!r} is not a number{suggest_share(value)}"
+        ) from None
     check_threshold(number)
     return number
 

@@ -1,0 +1,100 @@
+"""Values that people write at first, and what the message says to write instead."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from support.command_line import neardup
+
+import neardup as library
+from neardup.errors import ParameterError
+
+COMMANDS: dict[str, list[str]] = {
+    "dedup": ["dedup", "p.jsonl", "-o", "out"],
+    "tune": ["tune", "p.jsonl"],
+    "evaluate": ["evaluate", "labels.tsv", "--corpus", "p.jsonl"],
+    "plan": ["plan", "--documents", "1000", "--no-calibrate"],
+    "compare-sketches": ["compare-sketches", "p.jsonl"],
+    "index build": ["index", "build", "index", "p.jsonl"],
+}
+SKETCHING = ["dedup", "evaluate", "plan", "index build"]
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.jsonl").write_text('{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n')
+    Path("labels.tsv").write_text("a\tb\t0\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "option, value, write",
+    [
+        ("--threshold", "80%", "0.8"),
+        ("--threshold", "80", "0.8"),
+        ("--threshold", "0,8", "0.8"),
+        ("--recall", "99 %", "0.99"),
+        ("--recall", "99", "0.99"),
+    ],
+)
+def test_a_percentage_is_answered_with_the_number_to_write(command, option, value, write):
+    ran = neardup(*COMMANDS[command], option, value)
+    assert ran.code == 2
+    message = ran.err.strip()
+    assert f"write {write}" in message and option.strip("-") in message
+    assert "\n" not in message and "valid number" not in message
+
+
+@pytest.mark.parametrize(
+    "arguments, write",
+    [
+        (["tune", "p.jsonl", "--precision", "95%"], "0.95"),
+        (["tune", "p.jsonl", "--precision", "95"], "0.95"),
+        (["tune", "p.jsonl", "--thresholds", "0.7,80%"], "0.8"),
+        (["plan", "--documents", "9", "--no-calibrate", "--precision", "95"], "0.95"),
+        (["evaluate", "labels.tsv", "--corpus", "p.jsonl", "--min-recall", "95"], "0.95"),
+        (["dedup", "p.jsonl", "-o", "out", "--max-rejected", "5%"], "0.05"),
+        (["dedup", "p.jsonl", "-o", "out", "--max-rejected", "5"], "0.05"),
+    ],
+)
+def test_so_are_the_other_shares(arguments, write):
+    ran = neardup(*arguments)
+    assert ran.code == 2 and f"write {write}" in ran.err
+
+
+def test_no_number_at_all_is_named():
+    ran = neardup(*COMMANDS["dedup"], "--threshold", "high")
+    assert (ran.code, "'high' is not a number" in ran.err) == (2, True)
+
+
+def test_python_says_the_same():
+    for value in ("80%", 80):
+        with pytest.raises(ParameterError, match=r"write 0\.8"):
+            library.dedup(["a", "b"], threshold=value)
+
+
+@pytest.mark.parametrize(
+    "command, wrong",
+    [
+        *itertools.product(SKETCHING, [("--sketch", "minhsh", "minhash")]),
+        *itertools.product(SKETCHING, [("--verify", "estimates", "estimate")]),
+        ("dedup", ("--preset", "shrt", "short")),
+        ("dedup", ("--measure", "Jacard", "jaccard")),
+        ("dedup", ("--text-profile", "standart", "standard")),
+        ("tune", ("--sketches", "minhsh", "minhash")),
+    ],
+)
+def test_a_misspelt_choice_is_answered_with_the_nearest(command, wrong):
+    option, value, meant = wrong
+    ran = neardup(*COMMANDS[command], option, value)
+    assert ran.code == 2 and f"did you mean {meant}?" in ran.err
+    assert "hyperloglog" not in ran.err, "a sketch that the command would refuse is not offered"
+
+
+@pytest.mark.parametrize("command", [*SKETCHING, "tune"])
+def test_three_bits_are_refused_with_the_possible_ones(command):
+    ran = neardup(*COMMANDS[command], "--bits", "3")
+    assert ran.code == 2 and "bits 3 is not known: choose one of" in ran.err and "16" in ran.err
