@@ -209,3 +209,61 @@ def test_without_drops_the_pairs_of_documents():
     left = found.without("unknown ids", np.array([1]))
     assert told(left) == [("c", "d", True)]
     assert left.flaws["unknown ids"].listed == [["b"]]
+
+
+@pytest.mark.parametrize(
+    "name, text, labels",
+    [
+        ("g.csv", "left,right\nd1,d2\nd3,d4\n", "11"),
+        ("g.csv", "left,right\npage,other page\n", "1"),
+        ("g.csv", "Doc A,Doc B\nd1,d2\n", "1"),
+        ("g.csv", "a;b;same\nd1;d2;1\nd3;d4;no\n", "10"),
+        ("g.csv", '"a";"b";"same"\n"d1";"d2";"0"\n', "0"),
+        ("g.csv", "\ufeffleft_id,right_id,is_duplicate\nd1,d2,true\n", "1"),
+        ("g.csv", "score,id_a,id_b,match\n0.5,d1,d2,0\n", "0"),
+        ("g.tsv", "ID1\tID2\tLabel\nd1\td2\t0\n", "0"),
+        ("g.tsv", "d1,d2,1\nd3,d4,0\n", "10"),
+        ("g.csv", "same|x|y\nno|d1|d2\n", "0"),
+        ("g.csv", "id1,id2,same\nd1,d2,1\nd3,d4,0\n", "10"),
+    ],
+)
+def test_a_header_of_my_own_is_no_pair_and_its_labels_are_read(tmp_path, name, text, labels):
+    path = tmp_path / name
+    path.write_text(text)
+    assert "".join(str(int(label)) for _, _, label in told(read_golden(path))) == labels
+
+
+def test_a_header_of_clusters_of_my_own(tmp_path):
+    path = tmp_path / "golden.csv"
+    path.write_text("doc_id,group\nd1,x\nd2,x\nd3,y\n")
+    assert told(read_golden(path)) == [("d1", "d2", True), ("d1", "d3", False), ("d2", "d3", False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\nd1,d2\nd3,d4\n",  # names, by the ids below
+        "mine,theirs\npages/x,pages/y\n",
+        "id,duplicate\none,two\n",  # pairs or clusters?
+        "page,name,kind\nd1,d2,1\nd3,d4,0\n",
+        "id_a,id_b,rate\nd1,d2,0.1\n",  # is the rate a label?
+        "id1,id2,verdicts\nd1,d2,1\nd3,d4,0\n",  # labels under a name that is not known
+        "id1,id2,same,match\nd1,d2,1,0\n",
+    ],
+)
+def test_a_header_that_is_not_understood_is_refused_with_the_option(tmp_path, text):
+    path = tmp_path / "golden.csv"
+    path.write_text(text)
+    with pytest.raises(ColumnError, match=r"--pairs ID1,ID2,LABEL.*--clusters ID,CLUSTER"):
+        read_golden(path)
+    names = text.splitlines()[0].split(",")[:3]
+    if "rate" not in names and "id" not in names:
+        found = read_golden(path, pairs=names)
+        assert len(found) == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize("text", ["a,b\nb,c\n", "a,b\nc,d\n", "d1,d2\nd3,d4\n", "left,b\nx,left\n"])
+def test_pairs_without_a_header_are_all_read(tmp_path, text):
+    path = tmp_path / "golden.csv"
+    path.write_text(text)
+    assert len(read_golden(path)) == 2

@@ -25,12 +25,12 @@ from neardup.evaluation.drift import EvaluationRecord, describe_drift, read_base
 from neardup.evaluation.golden import (
     SEVERAL,
     LabelledPairs,
-    Names,
     load_golden,
     no_pairs_error,
     no_pairs_left_error,
     printable_id,
 )
+from neardup.evaluation.golden_file import Names
 from neardup.evaluation.operating_point import GoldenFinder, OperatingPoint, corpus_files, reader
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.results import Case, Evaluation, Losses, Rand
