@@ -105,11 +105,18 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("index", "cluster"): "a chain that a document closes would change earlier answers",
     ("service", "cluster"): "a chain that a document closes would change earlier answers",
 }
+UNSUPPORTED |= {
+    ("increments", option): why
+    for (name, option), why in UNSUPPORTED.items()
+    if name == "index" and option != "text"
+}
 """By engine and option."""
 
 slow = pytest.mark.slow
 ALWAYS_ON_SPARK = ("the usual", "limit 2, hot buckets", "within, max", "against, longest")
 """Questions that Spark answers in every run of the tests; the others in the long one."""
+ALWAYS_BY_INCREMENTS = ("the usual", "limit 2, hot buckets", "several columns")
+"""The same for increments, which are decided by the index."""
 
 
 def corpus(seed: int, count: int) -> list[Row]:
@@ -166,6 +173,8 @@ def combinations(questions: dict[str, Row]) -> list[object]:
             spark = name in SPARK
             marks = [pytest.mark.spark] if spark else []
             if spark and title not in ALWAYS_ON_SPARK:
+                marks.append(slow)
+            if name == "increments" and title not in ALWAYS_BY_INCREMENTS:
                 marks.append(slow)
             found.append(pytest.param(name, question, marks=marks, id=f"{name}-{title}"))
     return found

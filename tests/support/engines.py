@@ -188,6 +188,31 @@ def index(
     return _of_answers(answers)
 
 
+def increments(
+    documents: Sequence[Row], options: Row, *, folder: Path, seed: int = 0, **how: Any
+) -> Decisions:
+    """The files of each day are added to an index, which writes what is new of them."""
+    sizes = {"workers": 1 + seed % 2, "shard": 300 + 700 * seed, "chunk": 100 + 150 * seed}
+    point = {name: value for name, value in options.items() if name != "text"}
+    days: list[Decisions] = []
+    with neardup.Index.open(folder / "index", **point) as opened:
+        for some in _batches(len(documents), seed):
+            day = folder / f"day-{len(days)}"
+            day.mkdir()
+            run_job(
+                _job(documents[some], options, day, (), **sizes),
+                batch_engine.Silent(),
+                opened.add_increment,
+            )
+            days.append(_of_folder(day / "out"))
+        assert opened.verify() == []
+    return Decisions(
+        [id for day in days for id in day.kept],
+        {id: found for day in days for id, found in day.removed.items()},
+        [id for day in days for id in day.rejected],
+    )
+
+
 def service(
     documents: Sequence[Row], options: Row, *, folder: Path, seed: int = 0, **how: Any
 ) -> Decisions:
@@ -215,6 +240,7 @@ ENGINES: dict[str, Ask] = {
     "Spark files in rounds": _spark_files(IN_ROUNDS),
     "Spark DataFrames": spark_dataframes,
     "index": index,
+    "increments": increments,
     "service": service,
 }
 SPARK = tuple(name for name in ENGINES if name.startswith("Spark"))

@@ -13,11 +13,15 @@ from neardup.cli.arguments import (
     INPUT,
     OUTPUT,
     Config,
+    Force,
     Id,
     Inputs,
     MaxRejected,
+    NoKept,
     PlainJson,
     Quiet,
+    Removed,
+    ReportFile,
     Text,
     Workers,
     argument,
@@ -28,9 +32,10 @@ from neardup.cli.arguments import (
     with_input_options,
     with_options,
 )
-from neardup.cli.console import print_json, progress_for
+from neardup.cli.console import print_json, print_run, progress_for
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
 from neardup.corpus.inputs import InputFiles, InputOptions
+from neardup.errors import UsageError
 from neardup.formatting import format_count
 from neardup.pipeline.budget import check_workers
 
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
     from neardup.index.load import LoadCounts
     from neardup.keys import Key
     from neardup.options import Options
+    from neardup.pipeline.job import Job
+    from neardup.runtime import Progress
 
 StrictIndex = Annotated[
     bool, flag("Stop at the first bad row, instead of skipping it.", "--strict", panel=INPUT)
@@ -94,7 +101,6 @@ def build(
     """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
-    from neardup.errors import UsageError
     from neardup.index.load import fill
 
     if bool(inputs) == (sketches is not None):
@@ -120,6 +126,17 @@ def build(
 def add(
     folder: Dir,
     inputs: Inputs,
+    out: Annotated[
+        str | None,
+        option(
+            "OUT",
+            "Also write what is new: a folder with the kept rows and every decision, as dedup "
+            "does; or one file with the kept rows by its ending, such as new.jsonl.",
+            "--out",
+            "-o",
+            default="none",
+        ),
+    ] = None,
     text: Text = "text",
     id: Id = None,
     *,
@@ -135,17 +152,61 @@ def add(
     ] = False,
     strict: StrictIndex = False,
     max_rejected: MaxRejected = 0.5,
+    removed: Removed = None,
+    report: ReportFile = None,
+    no_kept: NoKept = False,
+    force: Force = False,
     key_file: IndexKey = None,
     memory: TableMemory = None,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
 ) -> None:
-    """Add the documents of files to an index. Those that it has already are not changed."""
+    """Add the documents of files to an index. Those that it has already are not changed.
+
+    With -o OUT, the rows whose documents are new are written as neardup dedup does it, and
+    removed.parquet names the witnesses, which may be of earlier days: the answer is that of dedup
+    over all days in order. If it is stopped, the same command continues.
+    """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.index.load import fill
 
+    if out is not None:
+        if replace:
+            raise UsageError(
+                "--replace can't take back rows that earlier outputs have: leave out --replace, "
+                "or -o"
+            )
+        with (
+            progress_for(quiet=quiet or as_json) as progress,
+            open_to_write(folder, key_file, progress, memory) as index,
+        ):
+            job = increment_job(
+                index,
+                inputs,
+                out,
+                text=text,
+                id=id,
+                input_options=input_options,
+                workers=workers,
+                removed=removed,
+                report_file=report,
+                kept=not no_kept,
+                force=force,
+                strict=strict,
+                max_rejected=max_rejected,
+            )
+            run_increment(index, job, progress, quiet, as_json)
+        return
+    for name, given in (
+        ("--removed", removed),
+        ("--report", report),
+        ("--no-kept", no_kept),
+        ("--force", force),
+    ):
+        if given:
+            raise UsageError(f"{name} goes with -o OUT: give both, or leave it out")
     files, threads = find_inputs(inputs, **input_options), check_workers(workers)
     with (
         progress_for(quiet=quiet or as_json) as progress,
@@ -158,6 +219,35 @@ def add(
         )
         print_filled(filled, index, files, quiet, as_json)
         _check_rejected(filled, max_rejected, folder)
+
+
+def increment_job(index: Index, inputs: list[str], out: str, **given: Any) -> Job:
+    """Return the run that adds files to an index and writes what is new of them."""
+    from neardup.pipeline.job import make_job
+    from neardup.report.run_page import write_report
+
+    settings = index.settings
+    return make_job(
+        inputs,
+        out,
+        settings.options,
+        report=write_report,
+        ignored=settings.ignored,
+        frequencies=settings.frequencies,
+        **given,
+    )
+
+
+def run_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_json: bool) -> None:
+    """Run it, and print its summary."""
+    from neardup.pipeline.rejection import check_rejected
+    from neardup.pipeline.run import run_job
+    from neardup.pipeline.run_summary import format_summary
+
+    finished = run_job(job, progress, index.add_increment)
+    summary = format_summary(finished, job.options, job.report_page)
+    print_run(finished.record, summary, quiet, as_json)
+    check_rejected(finished.record, job.rejected_list)
 
 
 @contextmanager
@@ -184,7 +274,6 @@ def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any)
 
 def _check_options(given: dict[str, Any], key: Key | None) -> Options:
     """Return the options; refuse those that need counts over all documents."""
-    from neardup.errors import UsageError
     from neardup.index.settings import IndexSettings
     from neardup.options import Options
 
@@ -202,7 +291,6 @@ def _load_sketches(
     folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool
 ) -> None:
     """Make an index from saved sketches."""
-    from neardup.errors import UsageError
     from neardup.index.from_run import load_sketches
     from neardup.index.settings import POINT_NAMES
 

@@ -30,6 +30,11 @@ class Answer:
     again: bool = False
     """The document was stored before with this id and content, so nothing was added."""
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a copy of a kept document."""
+        return self.status == DUPLICATE
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

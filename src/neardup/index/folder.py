@@ -3,6 +3,7 @@
 index.json    which generation is the current one, and which was before
 lock          held by the process that writes
 api-keys.json the keys of the service, if there is one
+additions.json which documents are in no output yet (`additions.py`)
 g1/           a generation: index.sqlite is the store, snapshot and cold-* are derived from it
 
 While it is rebuilt (`rebuild.py`) there are also
@@ -108,10 +109,10 @@ def delete_empty_index(folder: Path) -> None:
 def write_generations(folder: Path, listed: Generations) -> None:
     """Write index.json atomically."""
     content = {"version": VERSION, "current": listed.current, "previous": listed.previous}
-    _write(folder / LISTED, content)
+    write_durably(folder / LISTED, content)
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def write_durably(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file atomically and durably."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -150,7 +151,7 @@ class Offer:
 
 def write_offer(folder: Path, offer: Offer) -> None:
     """Offer a new generation to the process that writes, in next.json."""
-    _write(folder / NEXT, asdict(offer))
+    write_durably(folder / NEXT, asdict(offer))
 
 
 def read_offer(folder: Path) -> Offer | None:

@@ -36,6 +36,7 @@ from neardup.index.explain import (
     explain_stored_pair,
 )
 from neardup.index.generation import OpenOptions
+from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
@@ -48,6 +49,8 @@ from neardup.index.writer import MOST_WAITING
 from neardup.keys import Key, to_key
 from neardup.option_table import IndexOptions, takes_options
 from neardup.options import Options
+from neardup.pipeline.job import Job
+from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec, check_whole
@@ -348,6 +351,37 @@ class Index:
         encoded = encode_metadata(metadata, len(ids))
         generation = self._opened.generation
         return generation.submit_sketches(ids, sketch, encoded, replace=replace).result()
+
+    def add_increment(self, job: Job, folder: Path, progress: Progress = SILENT) -> FinishedRun:
+        """Add the documents of a run's inputs, and write what is new of them: for `run_job`.
+
+        `neardup index add -o` does it. The decisions are those of the index: a row is kept if its
+        document is new. Documents of a run that was stopped are written by their stored decisions.
+
+        Args:
+            job: The run, with the options of this index.
+            folder: The folder in which everything that belongs into its output is written.
+            progress: Receives the progress.
+
+        Returns:
+            The record of the run.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from neardup.pipeline.job import make_job
+        >>> from neardup.pipeline.run import run_job
+        >>> index = _example()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     posts = Path(folder, "posts")
+        ...     posts.mkdir()
+        ...     size = (posts / "a.txt").write_text("The quick brown fox jumps over the lazy dog")
+        ...     size = (posts / "b.txt").write_text("some other words that are new in here")
+        ...     job = make_job([posts], f"{folder}/out", index.options)
+        ...     counts = run_job(job, SILENT, index.add_increment).record["counts"]
+        >>> counts["kept"], counts["removed"]
+        (1, 1)
+        """
+        return add_increment(self._opened, job, folder, progress)
 
     def remove(self, id: str) -> bool:
         """Remove a document. Its copies are judged again in the same commit.

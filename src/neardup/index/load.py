@@ -143,7 +143,9 @@ def fill(
         answers = future.result()
         counts.count(answers)
         if strict:
-            _refuse([(str(one.id), one.reason) for one in answers if one.reason is not None])
+            refuse_rejected(
+                [(str(one.id), one.reason) for one in answers if one.reason is not None]
+            )
         progress.advance(stored)
 
     progress.stage("indexing", sum(file.path.stat().st_size for file in files), "bytes")
@@ -152,7 +154,7 @@ def fill(
         loaded = (part for batch in loaded for part in batch.split_at_repeated_ids())
     for batch in loaded:
         if strict:
-            _refuse(batch.rejected)
+            refuse_rejected(batch.rejected)
         counts.documents += len(batch.rejected)
         counts.reasons.update(reason for _, reason in batch.rejected)
         future = index.submit(batch.ids, batch.texts, replace=replace)
@@ -193,7 +195,7 @@ def batches(
         yield batch
 
 
-def _refuse(rejected: Sequence[tuple[str, str | None]]) -> None:
+def refuse_rejected(rejected: Sequence[tuple[str, str | None]]) -> None:
     """Raise RowError for the first rejected document, if there is one."""
     if rejected:
         id, why = rejected[0]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from neardup.errors import ParameterError, UsageError
 from neardup.formats.tables import write_error
 from neardup.index import folder
+from neardup.index.additions import close_stopped
 from neardup.index.generation import Generation, OpenOptions, lock_unless, opened_store
 from neardup.index.lookup import ReadWriteLock
 from neardup.index.settings import IndexSettings, new_options, require_options
@@ -70,6 +71,8 @@ class OpenIndex:
                         f"{path} was made {'with' if settings.keep_texts else 'without'} its "
                         "texts: leave out keep_texts, or build the index again"
                     )
+                if not read_only:
+                    close_stopped(path, store.last_number())
                 return cls(path, Generation(store, key, lock, how), how)
 
     @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,19 +17,27 @@ from neardup.corpus.shards import Shard
 from neardup.formats.tables import to_arrow
 from neardup.pipeline.merge_rows import DocumentRows
 from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.stored_shards import StoredShard
 
 
 @dataclass(frozen=True)
 class RowPlaces:
-    """The names of the files; the number of each file's first row, and the count of all rows."""
+    """The names of the files; the number of each file's first row, and the count of all rows.
+
+    `stored` has for a store among the files, by its place, the numbers of its documents there.
+    """
 
     files: pa.Array
     starts: Integers
+    stored: dict[int, Integers] = field(default_factory=dict)
 
     def of(self, rows: Integers) -> tuple[pa.Array, pa.Array]:
         """Return for each row the name of its file, and its number in the file."""
         file = np.searchsorted(self.starts, rows, side="right") - 1
-        return self.files.take(to_arrow(file)), to_arrow(rows - self.starts[file])
+        row = rows - self.starts[file]
+        for place, numbers in self.stored.items():
+            row[file == place] = numbers[row[file == place]]
+        return self.files.take(to_arrow(file)), to_arrow(row)
 
     def name_documents(self, own: pa.Array, rows: Integers) -> pa.Array:
         """Return the names of documents: their own ids, or file:row where `own` is null."""
@@ -91,7 +99,12 @@ class Catalogue:
     @cached_property
     def places(self) -> RowPlaces:
         """The file and the number in it of each row."""
-        return RowPlaces(make_strings([file.name for file in self.files]), self.starts)
+        stored = {
+            self.files.index(shard.files[0]): shard.numbers
+            for shard in self.sketches.shards
+            if isinstance(shard, StoredShard)
+        }
+        return RowPlaces(make_strings([file.name for file in self.files]), self.starts, stored)
 
     def place(self, documents: Integers) -> tuple[pa.Array, pa.Array]:
         """Return the file name and the row number of each document's first row."""

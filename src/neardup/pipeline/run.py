@@ -23,7 +23,7 @@ from neardup.pipeline.output import check_output, output_folder
 from neardup.pipeline.output_file import OutputFile, output_file
 from neardup.pipeline.record import finish_run
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
-from neardup.pipeline.saved import FREQUENCIES_FILE, IGNORED_FILE, save_sketches
+from neardup.pipeline.saved import save_sketches, write_lists
 from neardup.pipeline.stages.band import band_documents
 from neardup.pipeline.stages.compare import make_comparer
 from neardup.pipeline.stages.decide import decide_documents
@@ -166,10 +166,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
     )
     ranked.copies.close()
     verdicts.close()
-    if len(job.ignored):
-        (folder / IGNORED_FILE).write_bytes(job.ignored.to_bytes())
-    if job.frequencies:
-        (folder / FREQUENCIES_FILE).write_bytes(job.frequencies.to_bytes())
+    write_lists(folder, job.ignored, job.frequencies)
     if job.save_sketches:
         save_sketches(
             folder / SHARDS_FOLDER, rows, kept, job.options.spec, job.ignored, job.frequencies

@@ -109,10 +109,7 @@ class SketchSet:
             with BlockWriter(folder / KEPT_FILE, KEPT_FILE, documents=len(self.kept)) as writer:
                 writer.add({"bits": np.packbits(self.kept, bitorder="little")})
                 writer.close()
-            if len(self.ignored):
-                (folder / IGNORED_FILE).write_bytes(self.ignored.to_bytes())
-            if self.frequencies:
-                (folder / FREQUENCIES_FILE).write_bytes(self.frequencies.to_bytes())
+            write_lists(folder, self.ignored, self.frequencies)
         except OSError as error:
             raise write_error(folder, error) from None
         write_json(
@@ -166,6 +163,14 @@ def read_frequencies(folder: Path) -> Frequencies:
     """Read the document frequencies of a set or a run; empty ones if it has none."""
     path = folder / FREQUENCIES_FILE
     return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
+
+
+def write_lists(folder: Path, ignored: IgnoredLines, frequencies: Frequencies) -> None:
+    """Write the ignored lines and the document frequencies of a set or a run, if it has any."""
+    if len(ignored):
+        (folder / IGNORED_FILE).write_bytes(ignored.to_bytes())
+    if frequencies:
+        (folder / FREQUENCIES_FILE).write_bytes(frequencies.to_bytes())
 
 
 def save_sketches(

@@ -25,6 +25,7 @@ from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
+from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress
 
 SAMPLED_CLUSTERS = 10
@@ -269,6 +270,10 @@ def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
     for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
         start, end = sketches.starts[shard : shard + 2].tolist()
         wanted = {document for document in documents if start <= document < end}
+        if isinstance(stored := sketches.shards[shard], StoredShard):
+            found = stored.texts([document - start for document in sorted(wanted)])
+            texts |= {start + place: cut_text(text) for place, text in found.items()}
+            continue
         reading, chunks = sketches.shards[shard].reading, sketches.shards[shard].chunks()
         counts = [count for block in sketches.blocks_of(shard) for count in block.chunks]
         try:

@@ -1,0 +1,60 @@
+"""Documents of an earlier corpus that are stored elsewhere, such as in an index, not in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import Columns
+from neardup.corpus.folders import printable
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.read import Chunk
+from neardup.corpus.shards import Reading, Shard
+
+Integers = NDArray[np.int64]
+
+
+class DocumentStore(Protocol):
+    """Where the documents are; they have numbers there."""
+
+    @property
+    def path(self) -> Path: ...
+    def read_texts(self, numbers: Sequence[int]) -> dict[int, Any]:
+        """Return the texts, or tokens, of the documents that have them, by number."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredShard(Shard):
+    """Documents of a store, by their numbers there; they have no files to read."""
+
+    store: DocumentStore = field(kw_only=True)
+    numbers: Integers = field(kw_only=True)
+
+    @classmethod
+    def of(cls, store: DocumentStore, numbers: Integers, columns: Columns) -> StoredShard:
+        """Make the shard of these documents; in tables, the store is their file."""
+        file = InputFile(store.path, printable(str(store.path)), "", "", None)
+        return cls((file,), ((0, 0),), Reading(columns), store=store, numbers=numbers)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield nothing: there are no records to read."""
+        return iter(())
+
+    def check(self) -> None:
+        """Do nothing: no file can have changed."""
+
+    def texts(self, places: Sequence[int]) -> dict[int, Any]:
+        """Return the texts, or tokens, of documents that have them, by place in the shard."""
+        place_of = {int(self.numbers[place]): place for place in places}
+        found = self.store.read_texts(sorted(place_of))
+        return {place_of[number]: text for number, text in found.items()}
+
+    @property
+    def stored(self) -> int:
+        """The number of bytes to read: none."""
+        return 0

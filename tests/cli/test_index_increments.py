@@ -1,0 +1,227 @@
+"""neardup index add -o: what is new of each day, by an index of all days before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from support.command_line import (
+    DOCUMENTS,
+    edited,
+    expected,
+    neardup,
+    refused,
+    table,
+    write_jsonl,
+)
+
+from neardup.index.additions import Additions
+from neardup.index.index import Index
+
+DAYS = [DOCUMENTS[:6], DOCUMENTS[6:11], DOCUMENTS[11:]]
+NEW = [{"id": "new-1", "text": edited(50)}, {"id": "new-2", "text": edited(51)}]
+
+
+def add(folder: Path, day: object, out: Path, *options: object) -> dict:
+    ran = neardup("index", "add", folder, day, "-o", out, "--json", *options)
+    assert (ran.code, ran.err) == (0, ""), ran
+    return json.loads(ran.out)
+
+
+def first_day(tmp_path: Path) -> Path:
+    """An index of the first documents, made without an output."""
+    given = write_jsonl(tmp_path / "first.jsonl", DAYS[0])
+    assert neardup("index", "build", tmp_path / "ix", given, "-q").code == 0
+    return tmp_path / "ix"
+
+
+def kept_ids(out: Path) -> list[str]:
+    files = [out] if out.is_file() else sorted((out / "kept").iterdir())
+    return [json.loads(line)["id"] for file in files for line in file.read_text().splitlines()]
+
+
+def removed(out: Path) -> dict[str, tuple[str, float]]:
+    return {row["id"]: (row["witness"], row["similarity"]) for row in table(out, "removed")}
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that would run after an error has run."""
+
+
+def kill(place: str, after: int = 0):
+    """Stop the process where it calls `place` for the time after `after` others."""
+    calls = iter(range(after))
+
+    def end(*arguments, **options):
+        if next(calls, None) is None:
+            raise Killed
+        return original(*arguments, **options)
+
+    patch = mock.patch(place, autospec=True)
+    original = patch.get_original()[0]
+    return mock.patch.multiple(Additions, stop=lambda *_: None), mock.patch(place, end)
+
+
+PLACES = {
+    "while documents are added": ("neardup.index.increment.SketchWriter.add", 1),
+    "after all are added": ("neardup.index.increment.write_tables", 0),
+    "when the rows are written": ("neardup.index.increment.write_kept_files", 0),
+    "before the end is noted": ("neardup.index.additions.Additions.finish", 0),
+    "after the end is noted": ("neardup.pipeline.output._move_to_out", 0),
+}
+
+
+def test_days_give_the_answer_of_dedup_over_all_of_them(tmp_path):
+    """The first day is built, the others are added with an output."""
+    folder = first_day(tmp_path)
+    texts = [row["text"] for row in DOCUMENTS]
+    verdicts = dict(zip([row["id"] for row in DOCUMENTS], expected(texts), strict=True))
+    for day, rows in enumerate(DAYS[1:], 2):
+        given, out = write_jsonl(tmp_path / f"day{day}.jsonl", rows), tmp_path / f"clean{day}"
+        record = add(folder, given, out)
+        ids = [row["id"] for row in rows]
+        assert kept_ids(out) == [id for id in ids if verdicts[id] is None]
+        assert removed(out) == {
+            id: (f"doc-{found[0]}", found[1])
+            for id in ids
+            if (found := verdicts[id]) is not None and found[1] > 0
+        }
+        assert (
+            record["counts"]["documents"]
+            == len(rows)
+            == sum(record["counts"][name] for name in ("kept", "removed", "rejected"))
+        )
+        assert (out / "report.html").exists() and record["index"] == str(folder)
+    witnesses = {row["witness"]: row for row in table(out, "removed")}
+    assert witnesses["doc-0"]["witness_file"] == str(folder)
+    assert witnesses["doc-0"]["witness_row"] == 1, "its number in the index"
+    assert witnesses["doc-11"]["witness_file"] == str(given)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_stopped_run_gives_the_same_output_when_it_is_run_again(tmp_path, place):
+    """No document is lost, none is removed as a copy of itself, none is written twice."""
+    rows = [*DAYS[1], *NEW, *DAYS[2]]
+    given = write_jsonl(tmp_path / "day.jsonl", rows)
+    whole = first_day(tmp_path)
+    shutil.copytree(whole, tmp_path / "other")
+    add(whole, given, tmp_path / "at-once")
+    name, after = PLACES[place]
+    with mock.patch("neardup.pipeline.job.CHUNK", 2_000):
+        held, end = kill(name, after)
+        with held, end, pytest.raises(Killed):
+            neardup("index", "add", tmp_path / "other", given, "-o", tmp_path / "out", "-q")
+    add(tmp_path / "other", given, tmp_path / "out")
+    assert kept_ids(tmp_path / "out") == kept_ids(tmp_path / "at-once")
+    assert removed(tmp_path / "out") == removed(tmp_path / "at-once")
+    with Index.open(whole, read_only=True) as one, Index.open(tmp_path / "other") as other:
+        assert len(one) == len(other)
+    # The next day, the same documents are copies of themselves.
+    add(tmp_path / "other", given, tmp_path / "again")
+    assert kept_ids(tmp_path / "again") == []
+
+
+def test_documents_of_a_stopped_run_are_written_by_another_one_and_once(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    held, end = kill("neardup.index.increment.write_tables")
+    with held, end, pytest.raises(Killed):
+        neardup("index", "add", folder, given, "-o", tmp_path / "out", "-q")
+    third = {"id": "new-3", "text": edited(52)}
+    with Index.open(folder) as index:  # what another process adds meanwhile is not of that run
+        index.add(third["id"], third["text"])
+    one = write_jsonl(tmp_path / "part.jsonl", [NEW[1], third])
+    ran = neardup("index", "add", folder, one, "-o", tmp_path / "part")
+    assert ran.code == 0 and "1 document of stopped runs are in" in ran.err, ran.err
+    assert kept_ids(tmp_path / "part") == ["new-2"]
+    assert removed(tmp_path / "part") == {"new-3": ("new-3", 1.0)}
+    add(folder, given, tmp_path / "out")
+    assert kept_ids(tmp_path / "out") == ["new-1"], "the other one is in part"
+
+
+def test_the_same_command_writes_an_output_again_that_was_deleted(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    add(folder, given, tmp_path / "out")
+    ran = neardup("index", "add", folder, given, "-o", tmp_path / "out")
+    refused(ran, 1, "holds a finished run")
+    add(folder, given, tmp_path / "out", "--force")
+    assert kept_ids(tmp_path / "out") == ["new-1", "new-2"]
+    shutil.rmtree(tmp_path / "out")
+    add(folder, given, tmp_path / "out")
+    assert kept_ids(tmp_path / "out") == ["new-1", "new-2"]
+
+
+def test_a_document_that_comes_again_on_a_later_day_is_removed(tmp_path):
+    folder = first_day(tmp_path)
+    rows = [DOCUMENTS[0], DOCUMENTS[2], NEW[0], NEW[0], {"id": "doc-1", "text": edited(60)}]
+    given = write_jsonl(tmp_path / "day.jsonl", rows)
+    record = add(folder, given, tmp_path / "out")
+    assert kept_ids(tmp_path / "out") == ["new-1"]
+    found = [(row["id"], row["witness"]) for row in table(tmp_path / "out", "removed")]
+    assert found == [("doc-0", "doc-0"), ("doc-2", "doc-0"), ("new-1", "new-1")]
+    assert record["counts"]["identical"] == 3
+    assert list(record["reasons"]) == [
+        "this id is there with another content: give another id, or replace it"
+    ]
+
+
+def test_one_file_and_standard_input(tmp_path, monkeypatch):
+    folder = first_day(tmp_path)
+    given = write_jsonl(tmp_path / "day.jsonl", [*NEW, DOCUMENTS[0]])
+    removed_file = tmp_path / "removed.jsonl"
+    add(folder, given, tmp_path / "new.jsonl", "--removed", removed_file)
+    assert kept_ids(tmp_path / "new.jsonl") == ["new-1", "new-2"]
+    assert json.loads(removed_file.read_text())["witness"] == "doc-0"
+    third = write_jsonl(tmp_path / "third.jsonl", [{"id": "new-3", "text": edited(53)}])
+    monkeypatch.setattr(sys, "stdin", third.open())
+    add(folder, "-", tmp_path / "piped.jsonl")
+    assert kept_ids(tmp_path / "piped.jsonl") == ["new-3"]
+
+
+def test_too_many_rejected_documents_fail_after_the_output_is_written(tmp_path):
+    folder = first_day(tmp_path)
+    given = write_jsonl(tmp_path / "day.jsonl", [{"id": "doc-0", "text": edited(61)}, NEW[0]])
+    out = tmp_path / "out"
+    ran = neardup("index", "add", folder, given, "-o", out, "--max-rejected", 0.4, "-q")
+    refused(ran, 1, "1 of 2 documents rejected", "rejected.parquet lists them")
+    assert kept_ids(out) == ["new-1"]
+    ran = neardup("index", "add", folder, given, "-o", tmp_path / "strict", "--strict", "-q")
+    refused(ran, 1, "document 'doc-0' can't be used", "--strict")
+    assert not (tmp_path / "strict").exists()
+
+
+def test_wrong_uses_change_nothing(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    out = tmp_path / "out"
+
+    def wrong(*options, code=2):
+        ran = neardup("index", "add", *options, "-q")
+        assert ran.code == code, ran
+        return ran
+
+    refused(wrong(folder, given, "-o", out, "--replace"), 2, "--replace can't take back")
+    refused(wrong(folder, given, "-o", "-"), 2, "choose a file or a folder for -o")
+    refused(wrong(folder, given, "-o", folder / "out"), 2, "inside the index")
+    refused(wrong(folder, given, "--force"), 2, "--force goes with -o OUT")
+    refused(wrong(tmp_path / "none", given, "-o", out), 2, "holds no index")
+    refused(wrong(folder, given, "-o", out, "--id", "key"), 2, "key")
+    with Index.open(folder):
+        refused(wrong(folder, given, "-o", out, code=1), 1, "is written to by process", "stop it")
+    assert not out.exists()
+    with Index.open(folder, read_only=True) as index:
+        assert len(index) == len(DAYS[0])
+
+
+def test_a_damaged_list_of_additions_is_an_error(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    for content in (
+        "{",
+        '{"version": 2}',
+        '{"version":1,"open":null,"unwritten":[[3,1]],"written":{}}',
+    ):
+        (folder / "additions.json").write_text(content)
+        ran = neardup("index", "add", folder, given, "-o", tmp_path / "out", "-q")
+        refused(ran, 1, "additions.json")
