@@ -1,42 +1,23 @@
 """Arguments and options that several commands share, declared once.
 
-`option`, `flag` and `argument` declare one; `with_options` gives a command the matching options of
-`option_table`.
+`option`, `flag` and `argument` declare one. The matching options are in `option_table`, and come to
+a command by `signatures.with_options`.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-import os
-import re
-import stat
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 
 import typer
 
-from neardup.cli.help import HELP_ALL, MANY, RARE_NAMES, HelpAll
+from neardup.cli.option_values import use_config
 from neardup.corpus.format_table import CHOICES
 from neardup.errors import ParameterError
-from neardup.option_table import (
-    KEPT,
-    LAYOUT,
-    PRESETS,
-    SIMILAR,
-    MatchingOptions,
-    Option,
-    given_options,
-    options_at,
-    options_of,
-)
+from neardup.option_table import KEPT, SIMILAR
 from neardup.spec import suggest_share
-
-if TYPE_CHECKING:
-    from neardup.keys import Key
 
 INPUT: Final = "Input"
 MATCH: Final = SIMILAR
@@ -118,45 +99,6 @@ def complete(choices: Sequence[Any]) -> Callable[[str], list[str]]:
         return [str(choice) for choice in choices if str(choice).startswith(incomplete)]
 
     return matching
-
-
-def use_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Take the options of a config file as defaults of the command line."""
-    if path is not None:
-        from neardup.formats.config import load_config
-
-        context.default_map = dict(context.default_map or {}) | dict(load_config(path))
-    return path
-
-
-CHOSEN_FOR: Final = frozenset({"threshold", "recall", "slots", "sketch", "preset"})
-"""The options that the layout of bands in a config file was chosen for."""
-
-
-def stale_bands(context: typer.Context) -> set[str]:
-    """Return the layout options of the config file if the command line changes what they are for.
-
-    They were chosen for the file's threshold, recall and slots, and are wrong for others.
-    """
-    sources = {name: context.get_parameter_source(name) for name in LAYOUT | CHOSEN_FOR}
-    names = {name: source.name for name, source in sources.items() if source is not None}
-    if not {"COMMANDLINE", "ENVIRONMENT"} & set(names.values()):
-        return set()
-    return {name for name in LAYOUT if names.get(name) == "DEFAULT_MAP"}
-
-
-def chosen_options(context: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the matching options of the command line and of config files.
-
-    Without stale bands, and with options of the file given by --config that the command does not
-    have: whether their values are possible is checked where they are used.
-    """
-    stored = context.default_map or {}
-    missing = options_of(MatchingOptions).keys() - context.params.keys()
-    others = {name: stored.get(name) for name in missing}
-    stale = stale_bands(context)
-    chosen = given_options(others) | given
-    return {name: value for name, value in chosen.items() if name not in stale}
 
 
 CONFIG_HELP: Final = (
@@ -392,212 +334,3 @@ AsJson = Annotated[
 PlainJson = Annotated[bool, flag("Print JSON instead of text.", "--json", panel=OUTPUT)]
 KEY_HELP: Final = "The key of --hash siphash: 16 bytes, or 32 hexadecimal digits."
 KeyFile = Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=MATCH), RARE]
-
-
-def with_input_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options about its input files.
-
-    The command takes them as one parameter, `input_options`, and gives them to `find_inputs`.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    parameters = []
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    for name, parameter in inspect.signature(command).parameters.items():
-        if name == "input_options":
-            parameters += [
-                inspect.Parameter(option, keyword, default=default, annotation=hint)
-                for option, (hint, default) in INPUT_OPTIONS.items()
-            ]
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            parameters.append(parameter.replace(annotation=hints[name]))
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=keyword))
-
-    @functools.wraps(command)
-    def wrapped(**values: Any) -> None:
-        given = {name: values.pop(name) for name in INPUT_OPTIONS}
-        options = {name: value for name, value in given.items() if value is not None}
-        command(input_options=options, **values)
-
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
-    return wrapped
-
-
-CONTEXT: Final = "context"
-"""The parameter of a command that gets the context of its call."""
-
-
-def with_options(
-    place: str, *, panel: str | Mapping[str, str] = "", unset: str | Mapping[str, str] = ""
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the matching options that `option_table.PLACES` names for it.
-
-    The command takes them as `**given`: only those with a value from the command line or a config
-    file. In help, rare options come last in each panel; a command with many options gets
-    `--help-all`.
-
-    Args:
-        place: The command's name in `PLACES`.
-        panel: The heading under which help shows them, instead of the table's: of all, or by name.
-        unset: The default in words, instead of the table's: of all, or by name.
-    """
-    rows = options_at(place)
-    later = {KEEP, OUTPUT, *({} if isinstance(panel, str) else panel.values())}
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[name], kind=parameter.KEYWORD_ONLY)
-            for name, parameter in inspect.signature(command).parameters.items()
-            if parameter.kind is not parameter.VAR_KEYWORD
-        ]
-        matching = [_parameter(row, rows, panel, unset) for row in rows.values()]
-        asks = any(parameter.annotation is typer.Context for parameter in own)
-        # Help shows panels in the order of their first option: what is kept and written is last.
-        places = [n for n, one in enumerate(own) if one.name == "config" or _panel(one) in later]
-        first = min(places, default=len(own))
-        parameters = own[:first] + matching + own[first:]
-        parameters.sort(key=_is_rare)
-        if len(parameters) > MANY:
-            keyword = inspect.Parameter.KEYWORD_ONLY
-            more = inspect.Parameter(HELP_ALL, keyword, default=False, annotation=HelpAll)
-            parameters.append(more)
-        if not asks:
-            keyword = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(CONTEXT, keyword, annotation=typer.Context))
-
-        @functools.wraps(command)
-        def wrapped(**values: Any) -> None:
-            given = given_options({name: values.pop(name) for name in rows})
-            given = _without_replaced(given, values[CONTEXT])
-            values.pop(HELP_ALL, None)
-            if not asks:
-                del values[CONTEXT]
-            command(**values, **given)
-
-        rare = frozenset(parameter.name for parameter in parameters if _is_rare(parameter))
-        setattr(wrapped, RARE_NAMES, rare)
-        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
-        return wrapped
-
-    return decorate
-
-
-PRECEDENCE: Final = ("DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")
-"""Where a value may come from (a file, a variable, the command line), the strongest last."""
-
-
-def _without_replaced(given: dict[str, Any], context: typer.Context) -> dict[str, Any]:
-    """Drop values that a preset from a stronger source replaces; others override the preset."""
-
-    def rank(name: str) -> int:
-        source = context.get_parameter_source(name)
-        return PRECEDENCE.index(source.name) if source and source.name in PRECEDENCE else -1
-
-    replaced = PRESETS.get(given.get("preset", ""), {})
-    weaker = {name for name in replaced if rank(name) < rank("preset")}
-    return {name: value for name, value in given.items() if name not in weaker}
-
-
-def _parameter(
-    row: Option,
-    rows: Mapping[str, Option],
-    panel: str | Mapping[str, str],
-    unset: str | Mapping[str, str],
-) -> inspect.Parameter:
-    """Return the parameter of a command for a row of the table, one of `rows`."""
-    kind: Any = list[str] if row.repeated else row.type if isinstance(row.type, type) else str
-    declared = option(
-        row.metavar,
-        row.explained,
-        row.flag,
-        default=_of_row(unset, row) or _default(row, rows),
-        panel=_of_row(panel, row) or row.panel,
-        autocompletion=complete(row.choices) if row.choices else None,
-        parser=read_number if row.type is float else None,
-    )
-    return inspect.Parameter(
-        row.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[kind | None, declared, "" if row.common else RARE],
-    )
-
-
-def _default(row: Option, rows: Mapping[str, Option]) -> str:
-    """Return the default in words; without a case that depends on an option not in `rows`."""
-    possible = {other.flag for other in rows.values()}
-    depends_on = set(re.findall("--[a-z-]+", row.otherwise))
-    return row.without if row.default is None or depends_on <= possible else str(row.default)
-
-
-def _of_row(value: str | Mapping[str, str], row: Option) -> str:
-    return value if isinstance(value, str) else value.get(row.name, "")
-
-
-def _metadata(parameter: inspect.Parameter) -> tuple[Any, ...]:
-    return getattr(parameter.annotation, "__metadata__", ())
-
-
-def _is_rare(parameter: inspect.Parameter) -> bool:
-    return RARE in _metadata(parameter)[1:]
-
-
-def _panel(parameter: inspect.Parameter) -> str | None:
-    return getattr((*_metadata(parameter), None)[0], "rich_help_panel", None)
-
-
-KEY_BYTES: Final = 64
-"""The most bytes that are read from a key file; a key in digits has at most 34."""
-
-
-def warn(message: str) -> None:
-    """Print a warning to standard error."""
-    print(f"neardup: {message}", file=sys.stderr)
-
-
-def read_key(
-    file: Path | None, quiet: bool = False, say: Callable[[str], None] = warn
-) -> Key | None:
-    """Return the key in a file; its content never appears in a message.
-
-    Args:
-        file: None for no key.
-        quiet: Don't warn that others can read the file.
-        say: Where the warning goes.
-    """
-    if file is None:
-        return None
-    from neardup.errors import InputError
-    from neardup.keys import Key
-
-    try:
-        with open(file, "rb") as source:
-            content, mode = source.read(KEY_BYTES), os.fstat(source.fileno()).st_mode
-    except OSError as error:
-        raise InputError(f"key file {file} can't be read: {error.strerror}", str(file)) from None
-    try:
-        key = Key(content)
-    except ParameterError as error:
-        raise ParameterError(f"key file {file} holds no key: {error}") from None
-    if not quiet and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
-        say(f"others can read the key file: chmod 600 {file}")
-    return key
-
-
-def read_api_key(file: Path | None) -> str | None:
-    """Return the API key in a file; its content never appears in a message."""
-    if file is None:
-        return None
-    from neardup.errors import InputError
-
-    try:
-        key = file.read_text("ascii").strip()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not a text file"
-        raise InputError(f"API key file {file} can't be read: {why}", str(file)) from None
-    if not key or not key.isprintable():
-        raise InputError(f"API key file {file} holds no key: one line is a key", str(file))
-    return key

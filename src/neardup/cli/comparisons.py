@@ -8,19 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from neardup.cli.arguments import (
-    INPUT,
-    OUTPUT,
-    Inputs,
-    PlainJson,
-    Quiet,
-    Text,
-    Workers,
-    option,
-    with_input_options,
-    with_options,
-)
+from neardup.cli.arguments import INPUT, OUTPUT, Inputs, PlainJson, Quiet, Text, Workers, option
 from neardup.cli.console import print_json, progress_for
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 

@@ -36,13 +36,12 @@ from neardup.cli.arguments import (
     Workers,
     flag,
     option,
-    read_key,
-    stale_bands,
-    with_input_options,
-    with_options,
 )
 from neardup.cli.console import print_run, progress_for
+from neardup.cli.key_files import read_key
+from neardup.cli.option_values import stale_bands
 from neardup.cli.settings import SETTINGS
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.option_table import LAYOUT

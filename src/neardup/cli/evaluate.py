@@ -20,15 +20,14 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     argument,
-    chosen_options,
     flag,
     option,
-    read_api_key,
-    with_input_options,
-    with_options,
 )
 from neardup.cli.console import print_json, progress_for
+from neardup.cli.key_files import read_api_key
+from neardup.cli.option_values import chosen_options
 from neardup.cli.settings import settings_in_effect
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.option_table import LAYOUT
 from neardup.pipeline.budget import check_workers

@@ -27,10 +27,9 @@ from neardup.cli.arguments import (
     Workers,
     option,
     read_number,
-    with_input_options,
-    with_options,
 )
 from neardup.cli.console import print_run, progress_for
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.formatting import format_count, make_printable
 

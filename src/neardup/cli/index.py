@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neardup.cli.arguments import OUTPUT, PlainJson, Quiet, argument, flag, option, read_key
+from neardup.cli.arguments import OUTPUT, PlainJson, Quiet, argument, flag, option
 from neardup.cli.console import print_json, progress_for
+from neardup.cli.key_files import read_key
 from neardup.formatting import format_count
 
 if TYPE_CHECKING:

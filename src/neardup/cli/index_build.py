@@ -25,15 +25,14 @@ from neardup.cli.arguments import (
     Text,
     Workers,
     argument,
-    chosen_options,
     flag,
     option,
-    read_key,
-    with_input_options,
-    with_options,
 )
 from neardup.cli.console import print_json, print_run, progress_for
 from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
+from neardup.cli.key_files import read_key
+from neardup.cli.option_values import chosen_options
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputFiles, InputOptions
 from neardup.errors import UsageError
 from neardup.formatting import format_count

@@ -25,12 +25,11 @@ from neardup.cli.arguments import (
     Text,
     flag,
     option,
-    read_key,
-    with_input_options,
-    with_options,
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import Dir, IndexKey, describe_index, open_to_write, previous_lines
+from neardup.cli.key_files import read_key
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.formatting import format_count
 

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import (
-    OUTPUT,
-    RARE,
-    PlainJson,
-    Quiet,
-    Text,
-    flag,
-    option,
-    read_number,
-    with_input_options,
-    with_options,
-)
+from neardup.cli.arguments import OUTPUT, RARE, PlainJson, Quiet, Text, flag, option, read_number
 from neardup.cli.console import print_json, progress_for
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.option_table import BandOptions, SignatureOptions, ThresholdOptions, options_of
 from neardup.pipeline.budget import usable_cores

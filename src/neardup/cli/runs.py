@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from neardup.cli.arguments import Out, PlainJson, argument, flag, with_options
+from neardup.cli.arguments import Out, PlainJson, argument, flag
 from neardup.cli.console import print_json, progress_for
+from neardup.cli.signatures import with_options
 from neardup.formatting import format_count
 
 if TYPE_CHECKING:

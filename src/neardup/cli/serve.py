@@ -8,21 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from neardup.cli.arguments import (
-    KEY_HELP,
-    PlainJson,
-    argument,
-    chosen_options,
-    flag,
-    option,
-    read_api_key,
-    read_key,
-    use_config,
-    with_options,
-)
+from neardup.cli.arguments import KEY_HELP, PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
+from neardup.cli.key_files import read_api_key, read_key
+from neardup.cli.option_values import chosen_options, use_config
 from neardup.cli.settings import SUPPLIED_KEY
+from neardup.cli.signatures import with_options
 from neardup.option_table import given_options
 
 LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"

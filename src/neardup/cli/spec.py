@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from neardup.cli.arguments import KeyFile, PlainJson, argument, flag, read_key, with_options
+from neardup.cli.arguments import KeyFile, PlainJson, argument, flag
 from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
+from neardup.cli.key_files import read_key
+from neardup.cli.signatures import with_options
 
 if TYPE_CHECKING:
     from neardup.spec import Spec

@@ -21,10 +21,9 @@ from neardup.cli.arguments import (
     flag,
     option,
     read_number,
-    with_input_options,
-    with_options,
 )
 from neardup.cli.console import make_console, print_json, progress_for
+from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from neardup.cli.arguments import PlainJson, Quiet, Workers, argument, flag, read_key
+from neardup.cli.arguments import PlainJson, Quiet, Workers, argument, flag
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.index import IndexKey, open_to_read
+from neardup.cli.key_files import read_key
 from neardup.formatting import make_printable
 
 if TYPE_CHECKING:
