@@ -1,4 +1,4 @@
-"""Bytes, counts, durations and shares as people read and write them.
+"""Bytes, counts, times, durations and shares as people read and write them.
 
 Units of bytes are powers of ten: 1 KB is 1,000 bytes.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Final
 
 from neardup.errors import ParameterError
@@ -25,6 +26,17 @@ def make_printable(text: str) -> str:
     'page\ufffd[2J 1'
     """
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def format_time(moment: datetime | float) -> str:
+    """A time, or seconds since 1970, as all outputs show it: ISO 8601, in UTC, to the second.
+
+    >>> format_time(1_763_434_800.9)
+    '2025-11-18T03:00:00+00:00'
+    """
+    if not isinstance(moment, datetime):
+        moment = datetime.fromtimestamp(moment, UTC)
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def format_bytes(size: float) -> str:

@@ -388,3 +388,42 @@ def test_every_field_of_a_specification_has_a_meaning():
     from neardup.spec import Spec
 
     assert list(MEANING) == [field.name for field in fields(Spec)]
+
+
+def test_clusters_are_listed_in_pages(tmp_path):
+    folder, _ = built(tmp_path)
+    page = json.loads(index("clusters", folder, "--limit", "1", "--json").out)
+    (largest,) = page["clusters"]
+    copies = json.loads(index("get", folder, largest["id"], "--json").out)["members"]
+    assert largest["size"] == 1 + len(copies) >= 2
+    printed = index("clusters", folder).out.splitlines()
+    assert printed[0].split() == ["documents", "cluster", "kept", "document"]
+    assert printed[1].split() == [str(largest["size"]), str(largest["number"]), largest["id"]]
+    refused(index("clusters", folder, "--after", "page 2"), 2, "the page before")
+    refused(index("clusters", folder, "--limit", "0"), 2, "from 1 to 10,000")
+    if page["next"]:
+        rest = json.loads(index("clusters", folder, "--after", page["next"], "--json").out)
+        assert largest not in rest["clusters"] and rest["clusters"]
+
+
+def test_ids_with_control_characters_can_t_command_the_terminal(tmp_path):
+    name, text = "a\x1b]0;owned\x07\x9b2J\nb", " ".join(f"w{n}" for n in range(40))
+    rows = [{"id": name, "text": text}, {"id": f"{name}2", "text": f"{text} more"}]
+    corpus = tmp_path / "c.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert index("build", tmp_path / "i", corpus, "--quiet").code == 0
+    printed = [
+        index("query", tmp_path / "i", text).out,
+        index("query", tmp_path / "i", text, "--similar", "3").out,
+        index("query", tmp_path / "i", text, "--explain").out,
+        index("query", tmp_path / "i", "--id", name).out,
+        index("get", tmp_path / "i", f"{name}2").out,
+        index("clusters", tmp_path / "i").out,
+        index("remove", tmp_path / "i", f"{name}3").err,
+        index("get", tmp_path / "i", f"{name}3").err,
+        neardup("why", tmp_path / "i", f"{name}2", name).out,
+    ]
+    for out in printed:
+        assert "owned" in out
+        assert all(c.isprintable() or c == "\n" for c in out), out
+        assert not any(line.startswith("b") for line in out.splitlines()), out

@@ -15,6 +15,7 @@ from support.serving import Served, serving, text
 
 from neardup.corpus.documents import Documents, text_column
 from neardup.service.background import GoldenSet
+from neardup.service.limits import ServiceLimits
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 
@@ -137,8 +138,6 @@ def test_removing_a_representative_makes_a_copy_the_next_one(client: Served) -> 
 
 
 def test_members_of_a_cluster_are_limited(tmp_path: Path) -> None:
-    from neardup.service.limits import ServiceLimits
-
     with serving(tmp_path, ServiceLimits(members=2)) as client:
         documents = [{"text": text(1)} for _ in range(5)]
         answers = client.post("/v1/documents", json={"documents": documents}).json()["answers"]
@@ -293,3 +292,25 @@ def test_shadow_with_an_invalid_operating_point_is_refused(tmp_path: Path) -> No
             {"tables": "x"},
         ):
             assert client.post("/v1/shadow/start", json=body).status_code == 400, body
+
+
+def test_clusters_are_listed_largest_first_in_pages(tmp_path: Path) -> None:
+    with serving(tmp_path, ServiceLimits(clusters=2)) as client:
+        topics = [1, 2, 2, 3, 3, 3, 4, 4]
+        documents = [{"id": f"{n}", "text": text(topic)} for n, topic in enumerate(topics)]
+        client.post("/v1/documents", json={"documents": documents})
+        first = client.get("/v1/clusters").json()
+        assert first["clusters"] == [
+            {"number": 4, "size": 3, "id": "3"},
+            {"number": 2, "size": 2, "id": "1"},
+        ]
+        client.post("/v1/documents", json={"id": "late", "text": text(4)})
+        second = client.get("/v1/clusters", params={"limit": 2, "after": first["next"]}).json()
+        assert second == {"clusters": [{"number": 7, "size": 2, "id": "6"}], "next": None}
+        assert client.get(f"/v1/clusters/{first['clusters'][0]['number']}").json()["size"] == 3
+        for query in ("limit=3", "limit=0", "limit=-1", "limit=1_0", "limit=", "after=x", "top=1"):
+            answer = client.get(f"/v1/clusters?{query}")
+            assert (answer.status_code, answer.json()["error"]) == (422, "invalid"), query
+        listing = client.get("/openapi.json").json()["paths"]["/v1/clusters"]["get"]
+        (limit,) = (each["schema"] for each in listing["parameters"] if each["name"] == "limit")
+        assert (limit["anyOf"][0]["minimum"], limit["anyOf"][0]["maximum"]) == (1, 2)

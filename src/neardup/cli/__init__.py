@@ -26,7 +26,7 @@ from neardup.cli.exact import exact
 from neardup.cli.help import Command, Group
 from neardup.cli.index import compact, export, import_, stats, verify
 from neardup.cli.index_build import add, build
-from neardup.cli.index_query import get, query, remove
+from neardup.cli.index_query import clusters, get, query, remove
 from neardup.cli.index_reindex import convert, reindex, retune
 from neardup.cli.plan import plan
 from neardup.cli.runs import demo, merge, report, status
@@ -80,6 +80,7 @@ INDEX_COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
     (add, "Documents", "index add posts new.jsonl"),
     (query, "Documents", "index query posts 'the text of a new post'"),
     (get, "Documents", "index get posts 4711"),
+    (clusters, "Documents", "index clusters posts --limit 50"),
     (remove, "Documents", "index remove posts 4711 4712"),
     (stats, "The whole index", "index stats posts"),
     (retune, "The whole index", "index retune posts --threshold 0.9"),

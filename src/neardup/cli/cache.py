@@ -14,7 +14,7 @@ from neardup import runtime
 from neardup.cli.arguments import PlainJson, Quiet, argument, flag, option
 from neardup.cli.console import make_console, print_json, progress_for
 from neardup.cli.help import Command, Group
-from neardup.formatting import format_bytes, format_count
+from neardup.formatting import format_bytes, format_count, format_time
 
 if TYPE_CHECKING:
     from neardup.planner.trial_cache import TrialCache
@@ -75,7 +75,7 @@ def list_results(
     for entry in entries:
         table.add_row(
             entry.key[:SHOWN_DIGITS],
-            f"{entry.at.astimezone():%Y-%m-%d %H:%M}",
+            format_time(entry.at),
             Text(describe_config(entry.config), no_wrap=True, overflow="ellipsis"),
             f"{entry.seconds:.3g}",
             "this" if entry.same_machine else "other",

@@ -1,4 +1,4 @@
-"""neardup query, neardup index query, get, remove: look up and remove documents of an index.
+"""neardup query, neardup index query, get, clusters, remove: documents of an index.
 
 A query shows whether a text is a copy; `--explain` shows why, with the words that differ.
 """
@@ -11,12 +11,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.index import Dir, IndexKey, open_to_read, open_to_write
 from neardup.cli.why import explain_document
+from neardup.formatting import format_time, make_printable
 
 if TYPE_CHECKING:
     from neardup.index.answer import Answer, Document, SimilarDocument
@@ -116,8 +118,8 @@ def describe_answer(answer: Answer) -> str:
         return answer.status + (f": {answer.reason}" if answer.reason else "")
     how = "" if answer.exact else " (estimated)"
     return (
-        f"duplicate of {answer.duplicate_of}, {answer.similarity:.4f} similar{how}, cluster "
-        f"{answer.cluster}"
+        f"duplicate of {make_printable(str(answer.duplicate_of))}, {answer.similarity:.4f} "
+        f"similar{how}, cluster {answer.cluster}"
     )
 
 
@@ -135,7 +137,8 @@ def _print_matches(matches: list[SimilarDocument], as_json: bool) -> None:
     if not matches:
         print("no kept document that shares a bucket is similar enough")
     for match in matches:
-        print(f"{match.similarity:.4f} {match.id}{'' if match.exact else ' (estimated)'}")
+        how = "" if match.exact else " (estimated)"
+        print(f"{match.similarity:.4f} {make_printable(match.id)}{how}")
 
 
 def _read(file: Path | None) -> str:
@@ -192,7 +195,7 @@ def get(
     from neardup.errors import UsageError
 
     with open_to_read(folder, key_file) as index:
-        document = index.get(id, text=text)
+        document = index.get(id, text=True)
         cluster = None if document is None else index.cluster(document.cluster)
     if document is None or cluster is None:
         raise UsageError(f"{folder} has no document {id!r}: check the id")
@@ -207,26 +210,56 @@ def get(
         print_json(record if text else {name: record[name] for name in record if name != "text"})
         return
     for name, value in _document_lines(document):
-        print(f"{name:14}{value}")
+        print(f"{name:14}{make_printable(value)}")
     others = [one.id for one in (cluster.representative, *cluster.members) if one.id != id]
     copies = "nothing else" if not others else f"{len(others):,} more: {', '.join(others[:5])}"
-    print(f"{'cluster':14}{cluster.number}, {copies}{', ...' if len(others) > 5 else ''}")
+    more = ", ..." if len(others) > 5 else ""
+    print(f"{'cluster':14}{cluster.number}, {make_printable(copies)}{more}")
     if text:
         print(f"\n{document.text}")
 
 
-def _document_lines(document: Document) -> list[tuple[str, object]]:
-    from datetime import datetime
-
-    lines: list[tuple[str, object]] = [("id", document.id), ("status", document.status)]
+def _document_lines(document: Document) -> list[tuple[str, str]]:
+    lines = [("id", document.id), ("status", document.status)]
     if document.duplicate_of is not None:
         how = "" if document.exact else ", estimated"
         lines.append(("duplicate of", f"{document.duplicate_of} ({document.similarity:.4f}{how})"))
-    added = datetime.fromtimestamp(document.added).astimezone()
-    lines.append(("added", f"{added:%Y-%m-%d %H:%M:%S}"))
+    lines.append(("added", format_time(document.added)))
     if document.metadata is not None:
-        lines.append(("metadata", document.metadata))
+        lines.append(("metadata", json.dumps(document.metadata)))
     return lines
+
+
+def clusters(
+    folder: Dir,
+    limit: Annotated[
+        int, option("N", "The most clusters that are listed.", least=1, most=10_000)
+    ] = 20,
+    after: Annotated[
+        str | None,
+        option("MARK", "Continue after a page: the mark that it ends with.", default="none"),
+    ] = None,
+    key_file: IndexKey = None,
+    as_json: PlainJson = False,
+) -> None:
+    """List the clusters of two or more documents, largest first.
+
+    Documents that are added between two pages change nothing in the pages that follow.
+    """
+    with open_to_read(folder, key_file) as index:
+        page = index.clusters(limit, after=after)
+    if as_json:
+        print_json(asdict(page))
+        return
+    if not page.clusters:
+        print("no cluster has two or more documents" if after is None else "no more clusters")
+        return
+    print(f"{'documents':>9}  {'cluster':>10}  kept document")
+    for each in page.clusters:
+        print(f"{each.size:9,}  {each.number:10}  {make_printable(each.id)}")
+    if page.next is not None:
+        again = f"neardup index clusters {quote(str(folder))} --limit {limit}"
+        print(f"more: {again} --after {page.next}")
 
 
 def remove(

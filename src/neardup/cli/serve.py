@@ -15,6 +15,7 @@ from neardup.cli.key_files import read_api_key, read_key
 from neardup.cli.option_values import chosen_options, use_config
 from neardup.cli.settings import SUPPLIED_KEY
 from neardup.cli.signatures import with_options
+from neardup.formatting import format_time
 from neardup.option_table import given_options
 
 LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
@@ -268,11 +269,11 @@ def add_key(
     ] = None,
 ) -> None:
     """Make a key and print it once: only a hash of it is stored."""
-    from datetime import UTC, datetime
+    import time
 
     from neardup.service.api_keys import READ, WRITE, ApiKeys
 
-    created = datetime.now(UTC).isoformat(timespec="seconds")
+    created = format_time(time.time())
     print(ApiKeys(data).add(name, tuple(scope or (READ, WRITE)), created))
 
 

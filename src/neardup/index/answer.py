@@ -52,8 +52,14 @@ class Document:
     added: float
     """When it was added, in seconds since 1970."""
     metadata: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentWithText(Document):
+    """A stored document and its text."""
+
     text: str | list[int] | None = None
-    """Its text or token ids, if they were asked for and the index stores them."""
+    """Its text or token ids; None if the index does not store them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +67,32 @@ class DocumentCluster:
     """A kept document and its copies, in the order in which they were added."""
 
     number: int
+    size: int
+    """The number of documents in it, members that are left out included."""
     representative: Document
     members: tuple[Document, ...]
+    """Its copies; the first ones, if not all were asked for."""
 
-    @property
-    def size(self) -> int:
-        """The number of documents in it."""
-        return 1 + len(self.members)
+
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """A cluster in a list of clusters."""
+
+    number: int
+    """The number of the kept document."""
+    size: int
+    """The number of documents in it, the kept one included."""
+    id: str
+    """The id of the kept document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPage:
+    """Some clusters of an index, largest first."""
+
+    clusters: tuple[ListedCluster, ...]
+    next: str | None
+    """The mark after which the next page begins; None if this is the last one."""
 
 
 @dataclass(frozen=True, slots=True)

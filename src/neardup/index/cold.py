@@ -38,10 +38,15 @@ def merge_segments(parts: list[Segment], path: Path, dead: Dead) -> Segment:
     with SegmentWriter(path, parts[-1].note) as writer:
         for table in range(parts[0].tables):
             most_buckets = sum(int(part.table_buckets[table]) for part in parts)
-            runs = [_Run(part.walk(table)) for part in parts]
-            writer.add_table((_living(piece, dead) for piece in _in_order(runs)), most_buckets)
+            pieces = merge_postings([part.walk(table) for part in parts])
+            writer.add_table((living(piece, dead) for piece in pieces), most_buckets)
         writer.close()
     return Segment(path)
+
+
+def merge_postings(walks: Iterable[Iterator[PostingList]]) -> Iterator[PostingList]:
+    """Merge sorted postings that come in pieces into one order, each once."""
+    return _in_order([_Run(walk) for walk in walks])
 
 
 class _Run:
@@ -78,7 +83,7 @@ def _in_order(runs: list[_Run]) -> Iterator[PostingList]:
         yield sort_postings(keys, numbers)
 
 
-def _living(piece: PostingList, dead: Dead) -> PostingList:
+def living(piece: PostingList, dead: Dead) -> PostingList:
     """Return the postings without those of dead documents."""
     keys, numbers = piece
     alive = np.ones(len(numbers), bool)
@@ -219,6 +224,10 @@ class Segments:
         cells, numbers = _first(postings, limit)
         counts = np.bincount(cells, minlength=keys.size).reshape(keys.shape[::-1])
         return counts, cells % max(len(keys), 1), numbers
+
+    def walks(self, table: int) -> list[Iterator[PostingList]]:
+        """Return for each segment an iterator over the postings of a table, in order."""
+        return [segment.walk(table) for segment in self._open.values()]
 
     def merge(self, dead: Dead, *, everything: bool = False) -> bool:
         """Merge the younger segments if there are too many, without the dead documents.

@@ -20,13 +20,21 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack, overload
 
 from neardup.errors import Conflict, ParameterError
 from neardup.explanation import PairVerdict
 from neardup.formatting import format_count, parse_bytes
 from neardup.index import cutover, rebuild
-from neardup.index.answer import Answer, Document, DocumentCluster, SimilarDocument
+from neardup.index.answer import (
+    Answer,
+    ClusterPage,
+    Document,
+    DocumentCluster,
+    DocumentWithText,
+    SimilarDocument,
+)
+from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import export_store
 from neardup.index.explain import (
     DocumentExplanation,
@@ -540,6 +548,11 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.answer(question)
 
+    @overload
+    def get(self, id: str, *, text: Literal[False] = False) -> Document | None: ...
+    @overload
+    def get(self, id: str, *, text: Literal[True]) -> DocumentWithText | None: ...
+
     def get(self, id: str, *, text: bool = False) -> Document | None:
         """Return a stored document with its status, cluster and metadata.
 
@@ -548,7 +561,8 @@ class Index:
             text: Read its text too, if the index stores texts (`keep_texts`).
 
         Returns:
-            The document; None if no document has this id.
+            The document, with an attribute `text` if that is wanted; None if no document has this
+            id.
 
         >>> _example().get("1").status
         'new'
@@ -556,7 +570,9 @@ class Index:
         'the quick brown fox jumps over the lazy dog'
         """
         with self._opened.while_open() as generation:
-            return generation.answer(lambda view: view.document(id, text=text))
+            if text:
+                return generation.answer(lambda view: view.document_with_text(id))
+            return generation.answer(lambda view: view.document(id))
 
     def text(self, id: str) -> Any:
         """Return the stored text of a document.
@@ -573,11 +589,35 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.answer(lambda view: view.text(id))
 
-    def cluster(self, number: int) -> DocumentCluster | None:
+    def clusters(self, limit: int = 100, *, after: str | None = None) -> ClusterPage:
+        """List the clusters of two or more documents, largest first, then by number.
+
+        Documents that are added between two pages change nothing in the pages that follow: they
+        show the sizes of the first page. If documents are removed meanwhile, a cluster that has
+        shrunk may be listed again, with its smaller size, and a copy that became a kept document
+        may bring a cluster of its own.
+
+        Args:
+            limit: The most clusters of a page, up to 10,000.
+            after: The `next` of the page before; without it, the first page.
+
+        Returns:
+            The page: its clusters, and the mark `next` of the page that follows.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "a quick brown fox jumps over the lazy dog")
+        >>> [(cluster.id, cluster.size) for cluster in index.clusters().clusters]
+        [('1', 2)]
+        """
+        with self._opened.while_open() as generation:
+            return generation.answer(lambda view: list_clusters(view, limit, after))
+
+    def cluster(self, number: int, *, most: int | None = None) -> DocumentCluster | None:
         """Return a cluster: a kept document and its copies.
 
         Args:
             number: The number of the kept document: the `cluster` of an answer.
+            most: The most copies that are read; by default all. `size` counts all of them.
 
         Returns:
             The cluster; None if no kept document has this number.
@@ -586,7 +626,7 @@ class Index:
         1
         """
         with self._opened.while_open() as generation:
-            return generation.refresh().cluster(number)
+            return generation.refresh().cluster(number, most)
 
     # Changing the operating point
 

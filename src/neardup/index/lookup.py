@@ -16,8 +16,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.index.cold import Segments
+from neardup.index.cold import Segments, living, merge_postings
 from neardup.index.postings import Dead, Integers, Keys, Numbers, Postings, PostingTable
+from neardup.index.segment import PostingList, sort_postings
 from neardup.index.store import Row
 
 
@@ -194,6 +195,17 @@ class LookupTables:
     def with_witnesses(self, numbers: Sequence[int]) -> list[list[int]]:
         """Return for each document those that are or were copies of it."""
         return self._find(2, np.array(numbers, np.uint64))
+
+    def copies(self) -> Iterator[PostingList]:
+        """Yield witnesses and their living copies in order, each pair once, piece by piece.
+
+        A removed witness may still have the copies that it had.
+        """
+        with self.guard.reading():
+            dead, in_memory = self.dead, self.members.everything(self.dead)
+            walks = self.cold.walks(len(self.bands.tables) + 2) if self.cold else []
+        for piece in merge_postings([*walks, iter([sort_postings(*in_memory)])]):
+            yield living(piece, dead)
 
     def _find(self, other: int, keys: Keys) -> list[list[int]]:
         """Return the documents of each key, in the table `others[other]`."""

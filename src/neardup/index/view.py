@@ -11,14 +11,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, ParameterError
-from neardup.index.answer import DUPLICATE, NEW, Answer, Document, DocumentCluster, SimilarDocument
+from neardup.index.answer import (
+    DUPLICATE,
+    NEW,
+    Answer,
+    Document,
+    DocumentCluster,
+    DocumentWithText,
+    SimilarDocument,
+)
 from neardup.index.arrivals import Arrivals, SignatureCodec
 from neardup.index.decider import CandidatePairs, Decider, Probes, first_similar
 from neardup.index.lookup import LookupTables
@@ -204,18 +212,24 @@ class View:
             if (number := int(pairs.numbers[at])) in rows
         ]
 
-    def document(self, id: str, *, text: bool = False) -> Document | None:
-        """Return the document that has this id, with its text if wanted; None if there is none."""
+    def document(self, id: str) -> Document | None:
+        """Return the document that has this id; None if there is none."""
         numbers = self.tables.with_ids([id])[0]
         with self.store.snapshot():  # or its witness could be removed before it is read
             rows = self.store.rows(numbers)
             if len(rows) < len(numbers):  # the writer may be replacing it
                 raise TablesBehind
             named = [row for row in rows.values() if row.id == id]
-            found = self._documents(named)[0] if named else None
-            if found is None or not text:
-                return found
-            return replace(found, text=self._stored_text(found.number))
+            return self._documents(named)[0] if named else None
+
+    def document_with_text(self, id: str) -> DocumentWithText | None:
+        """Return the document that has this id, and its text if that is stored."""
+        with self.store.snapshot():
+            found = self.document(id)
+            if found is None:
+                return None
+            values = {field.name: getattr(found, field.name) for field in fields(found)}
+            return DocumentWithText(**values, text=self._stored_text(found.number))
 
     def text(self, id: str) -> Any:
         """Return the stored text or token ids of a document; None if they are not stored."""
@@ -227,18 +241,23 @@ class View:
         tokens = self.options.spec.unit == "token"
         return next((decode_text(data, tokens=tokens) for data in stored.values()), None)
 
-    def cluster(self, number: int) -> DocumentCluster | None:
-        """Return the kept document with this number and its copies; None if there is none."""
+    def cluster(self, number: int, most: int | None = None) -> DocumentCluster | None:
+        """Return the kept document with this number and its copies, or the first `most` of them.
+
+        None if there is no kept document with this number.
+        """
         if not 0 < number <= LAST_NUMBER:
             return None
-        numbers = self.copies_of([number])
+        numbers = sorted(self.copies_of([number]) - {number})
+        read = numbers if most is None else numbers[:most]
         with self.store.snapshot():
-            rows = self.store.rows([number, *sorted(numbers - {number})])
+            rows = self.store.rows([number, *read])
             if number not in rows or rows[number].witness is not None:
                 return None
             copies = sorted(row for row in rows.values() if row.witness == number)
             first, *others = self._documents([rows[number], *copies])
-            return DocumentCluster(number, first, tuple(others))
+            size = 1 + len(numbers) - (len(read) - len(others))
+            return DocumentCluster(number, size, first, tuple(others))
 
     def _documents(self, rows: Sequence[Row]) -> list[Document]:
         ids = self.witness_ids(rows, {row.number: row.id for row in rows})

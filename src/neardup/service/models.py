@@ -25,7 +25,8 @@ from pydantic import (
 )
 
 from neardup.errors import SpecMismatch
-from neardup.index.answer import Answer, Document
+from neardup.index.answer import Answer
+from neardup.index.cluster_pages import MARK
 from neardup.index.validation import LONGEST_ID, check_id
 from neardup.option_table import options_at
 from neardup.service.error_responses import invalid
@@ -35,6 +36,7 @@ from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
 LARGEST_NUMBER: Final = 2**63 - 1
+NUMBER_WANTED: Final = "the number of a cluster, as answers about documents have it"
 
 
 def _valid_id(id: str) -> str:
@@ -46,11 +48,15 @@ def _digits_as_text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
-def _require_digits(value: Any) -> Any:
+def _require_digits(wanted: str) -> BeforeValidator:
     """Accept ASCII digits alone; Pydantic also accepts spaces, underscores and other scripts."""
-    if not (isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20):
-        raise ValueError("must be the number of a cluster, as answers about documents have it")
-    return int(value)
+
+    def parse(value: Any) -> int:
+        if not (isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20):
+            raise ValueError(f"must be {wanted}")
+        return int(value)
+
+    return BeforeValidator(parse)
 
 
 def _true_or_false(value: Any) -> Any:
@@ -78,7 +84,7 @@ Id = Annotated[
     BeforeValidator(_digits_as_text, json_schema_input_type=IdText | int),
     Field(description="A whole number stands for its decimal digits."),
 ]
-ClusterNumber = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), BeforeValidator(_require_digits)]
+ClusterNumber = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), _require_digits(NUMBER_WANTED)]
 
 
 class StrictModel(BaseModel):
@@ -180,6 +186,21 @@ class StreamOptions(BaseModel):
     ] = False
 
 
+class PageOptions(BaseModel):
+    """The query for a page of clusters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[
+        Annotated[int, Field(ge=1), _require_digits("a whole number, such as 100")] | None,
+        Field(description="The most clusters of the page; 100 by default."),
+    ] = None
+    after: Annotated[
+        str | None,
+        Field(pattern=f"^{MARK}$", description="The `next` of the page before."),
+    ] = None
+
+
 class DocumentOptions(BaseModel):
     """The query for a document."""
 
@@ -250,15 +271,6 @@ class AnswerList(BaseModel):
     """One answer for each text or document, in order."""
 
     answers: list[Answer]
-
-
-class ClusterAnswer(BaseModel):
-    """A kept document and its copies; of very many copies, the first ones."""
-
-    number: int
-    size: int
-    representative: Document
-    members: list[Document]
 
 
 class ServiceDescription(BaseModel):

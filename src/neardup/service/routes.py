@@ -12,7 +12,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Path, Query, Response, Security
 
 from neardup.errors import Conflict
-from neardup.index.answer import Answer, Document
+from neardup.index.answer import (
+    Answer,
+    ClusterPage,
+    Document,
+    DocumentCluster,
+    DocumentWithText,
+)
 from neardup.index.explain import Explanation
 from neardup.index.index import Index
 from neardup.index.planner import CONFLICT
@@ -30,13 +36,13 @@ from neardup.service.models import (
     CheckSignature,
     CheckText,
     CheckTexts,
-    ClusterAnswer,
     ClusterNumber,
     DocumentOptions,
     ErrorBody,
     HealthStatus,
     IdText,
     NewDocuments,
+    PageOptions,
     PromotionResult,
     ServiceDescription,
     ShadowRequest,
@@ -52,6 +58,8 @@ from neardup.service.service_route import (
 from neardup.service.start_page import HTML_TYPE, answer_start, make_start_page
 
 router = APIRouter(route_class=ServiceRoute, generate_unique_id_function=lambda route: route.name)
+PAGE_SIZE: Final = 100
+"""Clusters of a page, unless the request has a limit."""
 BODY_ERRORS: Final = (400, 408, 413, 415, 422)
 OPEN_ERRORS: Final = (500, 503)
 GUARDED_ERRORS: Final = (401, 403, 429, *OPEN_ERRORS)
@@ -176,16 +184,19 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
 @router.get(
     "/v1/documents/{id:any}",
     dependencies=[scope(READ)],
-    response_model=Document,
+    response_model=Document | DocumentWithText,
     responses=errors(*GUARDED_ERRORS, 404, 422),
 )
 async def document(
     request: ServiceRequest, id: DocumentId, options: Annotated[DocumentOptions, Query()]
 ) -> Response:
     """Get a document: its status, cluster and metadata, and its text if that is stored."""
+    found: Document | None
     if options.text:
         require_scope(request.record, TEXTS)
-    found = await request.service.read(lambda index: index.get(id, text=options.text))
+        found = await request.service.read(lambda index: index.get(id, text=True))
+    else:
+        found = await request.service.read(lambda index: index.get(id))
     if found is None:
         raise Refusal(404, "there is no document with this id")
     return JsonResponse(found)
@@ -205,24 +216,34 @@ async def remove(request: ServiceRequest, id: DocumentId) -> Response:
 
 
 @router.get(
+    "/v1/clusters",
+    dependencies=[scope(READ)],
+    response_model=ClusterPage,
+    responses=errors(*GUARDED_ERRORS, 422),
+)
+async def clusters(request: ServiceRequest, options: Annotated[PageOptions, Query()]) -> Response:
+    """The clusters of two or more documents, largest first, in pages."""
+    most = request.limits.clusters
+    limit = min(PAGE_SIZE, most) if options.limit is None else options.limit
+    if limit > most:
+        raise invalid(f"limit: a page has at most {most} clusters: ask for the next pages")
+    found = await request.service.read(lambda index: index.clusters(limit, after=options.after))
+    return JsonResponse(found)
+
+
+@router.get(
     "/v1/clusters/{number}",
     dependencies=[scope(READ)],
-    response_model=ClusterAnswer,
+    response_model=DocumentCluster,
     responses=errors(*GUARDED_ERRORS, 404, 422),
 )
 async def cluster(request: ServiceRequest, number: Annotated[ClusterNumber, Path()]) -> Response:
     """A kept document, and those that are copies of it, in the order in which they came."""
-    found = await request.service.read(lambda index: index.cluster(number))
+    most = request.limits.members
+    found = await request.service.read(lambda index: index.cluster(number, most=most))
     if found is None:
         raise Refusal(404, "there is no cluster with this number: GET /v1/documents/ID has it")
-    return JsonResponse(
-        {
-            "number": found.number,
-            "size": found.size,
-            "representative": found.representative,
-            "members": found.members[: request.limits.members],
-        }
-    )
+    return JsonResponse(found)
 
 
 @router.post(

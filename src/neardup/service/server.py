@@ -82,7 +82,11 @@ class DescribedApp(FastAPI):
         made = self.openapi_schema is not None
         description = super().openapi()
         if not made:
-            _state_limits(description["components"]["schemas"], self.state.service.limits)
+            limits = self.state.service.limits
+            _state_limits(description["components"]["schemas"], limits)
+            listing = description["paths"]["/v1/clusters"]["get"]["parameters"]
+            (limit,) = (each["schema"] for each in listing if each["name"] == "limit")
+            limit["anyOf"][0]["maximum"] = limits.clusters
         return description
 
 
