@@ -233,6 +233,8 @@ def test_service_answers_the_same(golden: Path, tmp_path: Path, rows: list[make.
     for ours, theirs in zip(
         as_stored(make.service_answers(tmp_path / "data", rows)), known, strict=True
     ):
+        if "/openapi.json" in ours["request"]:  # there may be newer routes
+            ours["json"] = {path: ours["json"].get(path) for path in theirs["json"]}
         assert ours == theirs
 
 
