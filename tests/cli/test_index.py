@@ -392,7 +392,7 @@ def test_every_field_of_a_specification_has_a_meaning():
 
 def test_clusters_are_listed_in_pages(tmp_path):
     folder, _ = built(tmp_path)
-    page = json.loads(index("clusters", folder, "--limit", "1", "--json").out)
+    page = json.loads(index("clusters", folder, "--most", "1", "--json").out)
     (largest,) = page["clusters"]
     copies = json.loads(index("get", folder, largest["id"], "--json").out)["members"]
     assert largest["size"] == 1 + len(copies) >= 2
@@ -400,7 +400,7 @@ def test_clusters_are_listed_in_pages(tmp_path):
     assert printed[0].split() == ["documents", "cluster", "kept", "document"]
     assert printed[1].split() == [str(largest["size"]), str(largest["number"]), largest["id"]]
     refused(index("clusters", folder, "--after", "page 2"), 2, "the page before")
-    refused(index("clusters", folder, "--limit", "0"), 2, "from 1 to 10,000")
+    refused(index("clusters", folder, "--most", "0"), 2, "from 1 to 10,000")
     if page["next"]:
         rest = json.loads(index("clusters", folder, "--after", page["next"], "--json").out)
         assert largest not in rest["clusters"] and rest["clusters"]

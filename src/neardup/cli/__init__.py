@@ -80,7 +80,7 @@ INDEX_COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
     (add, "Documents", "index add posts new.jsonl"),
     (query, "Documents", "index query posts 'the text of a new post'"),
     (get, "Documents", "index get posts 4711"),
-    (clusters, "Documents", "index clusters posts --limit 50"),
+    (clusters, "Documents", "index clusters posts --most 50"),
     (remove, "Documents", "index remove posts 4711 4712"),
     (stats, "The whole index", "index stats posts"),
     (retune, "The whole index", "index retune posts --threshold 0.9"),

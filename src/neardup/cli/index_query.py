@@ -232,7 +232,7 @@ def _document_lines(document: Document) -> list[tuple[str, str]]:
 
 def clusters(
     folder: Dir,
-    limit: Annotated[
+    most: Annotated[
         int, option("N", "The most clusters that are listed.", least=1, most=10_000)
     ] = 20,
     after: Annotated[
@@ -247,7 +247,7 @@ def clusters(
     Documents that are added between two pages change nothing in the pages that follow.
     """
     with open_to_read(folder, key_file) as index:
-        page = index.clusters(limit, after=after)
+        page = index.clusters(most, after=after)
     if as_json:
         print_json(asdict(page))
         return
@@ -258,7 +258,7 @@ def clusters(
     for each in page.clusters:
         print(f"{each.size:9,}  {each.number:10}  {make_printable(each.id)}")
     if page.next is not None:
-        again = f"neardup index clusters {quote(str(folder))} --limit {limit}"
+        again = f"neardup index clusters {quote(str(folder))} --most {most}"
         print(f"more: {again} --after {page.next}")
 
 

@@ -56,20 +56,20 @@ class _Counted(NamedTuple):
     until: int
 
 
-def list_clusters(view: View, limit: int, after: str | None) -> ClusterPage:
+def list_clusters(view: View, most: int, after: str | None) -> ClusterPage:
     """Return a page of the clusters with copies, largest first, then by number.
 
     Args:
         view: The documents and tables to list.
-        limit: The most clusters of the page.
+        most: The most clusters of the page.
         after: The `next` of the page before; None for the first page.
     """
-    check_whole("limit", limit, 1, MOST_LISTED)
+    check_whole("most", most, 1, MOST_LISTED)
     mark = PageMark() if after is None else PageMark.parse(after)
     listed: list[ListedCluster] = []
-    most = limit + 1  # one more tells whether another page follows
+    counting = most + 1  # one more tells whether another page follows
     while True:
-        counted = _count_largest(view, mark, most)
+        counted = _count_largest(view, mark, counting)
         mark = mark._replace(until=min(mark.until, counted.until))
         rows = view.store.rows(counted.numbers.tolist())
         for number, size in zip(counted.numbers.tolist(), counted.sizes.tolist(), strict=True):
@@ -78,15 +78,13 @@ def list_clusters(view: View, limit: int, after: str | None) -> ClusterPage:
             if row is not None and row.witness is None:
                 listed.append(ListedCluster(number, size, row.id))
             mark = mark._replace(size=size, number=number)
-        if len(listed) > limit or len(counted.numbers) < most:
+        if len(listed) > most or len(counted.numbers) < counting:
             break
-        most *= 2
-    if len(listed) <= limit:
+        counting *= 2
+    if len(listed) <= most:
         return ClusterPage(tuple(listed), None)
-    last = listed[limit - 1]
-    return ClusterPage(
-        tuple(listed[:limit]), str(mark._replace(size=last.size, number=last.number))
-    )
+    last = listed[most - 1]
+    return ClusterPage(tuple(listed[:most]), str(mark._replace(size=last.size, number=last.number)))
 
 
 def _count_largest(view: View, mark: PageMark, most: int) -> _Counted:

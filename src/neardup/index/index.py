@@ -589,7 +589,7 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.answer(lambda view: view.text(id))
 
-    def clusters(self, limit: int = 100, *, after: str | None = None) -> ClusterPage:
+    def clusters(self, most: int = 100, *, after: str | None = None) -> ClusterPage:
         """List the clusters of two or more documents, largest first, then by number.
 
         Documents that are added between two pages change nothing in the pages that follow: they
@@ -598,7 +598,7 @@ class Index:
         may bring a cluster of its own.
 
         Args:
-            limit: The most clusters of a page, up to 10,000.
+            most: The most clusters of a page, up to 10,000.
             after: The `next` of the page before; without it, the first page.
 
         Returns:
@@ -610,7 +610,7 @@ class Index:
         [('1', 2)]
         """
         with self._opened.while_open() as generation:
-            return generation.answer(lambda view: list_clusters(view, limit, after))
+            return generation.answer(lambda view: list_clusters(view, most, after))
 
     def cluster(self, number: int, *, most: int | None = None) -> DocumentCluster | None:
         """Return a cluster: a kept document and its copies.
