@@ -1,8 +1,8 @@
 """Find the input files, their order and their formats. Imports no PyArrow.
 
 Files are in the order of the arguments; those of a folder or a glob are sorted by the bytes of
-their paths. A file that is reached twice is read once, at its first position. The ending of a name
-decides the format; if it is unknown, or may be one of several, the first bytes of the content do.
+their paths. A file that is reached twice is read once, at its first position. `recognition` tells
+their formats.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import shlex
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypedDict
 
 from neardup.corpus.dialects import DELIMITERS, USUAL, Dialect, check_dialect
-from neardup.corpus.encodings import AUTO, UTF8, check_encoding, find_encoding, to_utf8
+from neardup.corpus.encodings import AUTO, UTF8, check_encoding
 from neardup.corpus.folders import (
     COMPANION,
     Entry,
@@ -34,19 +34,18 @@ from neardup.corpus.folders import (
 from neardup.corpus.format_table import (
     CHOICES,
     COMPRESSION_OF_ENDING,
-    COMPRESSIONS,
     EACH_DOCUMENT,
     FORMATS,
-    HEAD,
-    PACKAGES,
-    SHORT_ENDINGS,
-    UNREAD_ENDINGS,
     FileFormat,
-    format_of_content,
-    formats_of_choice,
-    formats_of_ending,
-    is_json_lines,
-    may_be_json,
+)
+from neardup.corpus.recognition import (
+    FEW_BYTES,
+    Recognised,
+    ending_of,
+    read_head,
+    recognise,
+    recognise_decoded,
+    refuse_hidden_lines,
 )
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, ParameterError, UsageError
@@ -54,9 +53,6 @@ from neardup.runtime import Progress
 
 LONGEST_SHOWN = 100
 MANY_LINES = 10
-FEW_BYTES = 64
-SOME_BYTES = 512
-"""Enough to recognise a format that is not JSON."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ def say_notes(files: InputFiles, progress: Progress) -> None:
 
 def find_inputs(
     arguments: Sequence[str | Path],
-    format: str = "auto",
+    format: str = AUTO,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     delimiter: str | None = None,
@@ -167,15 +163,15 @@ def find_inputs(
         elif os.path.lexists(argument):
             _check_regular(argument)
             entry = Entry(argument, os.path.realpath(argument), os.path.basename(argument))
-            found = [(entry, _file(argument, entry.below, format))]
+            found = [(entry, _file(argument, entry.below, format, None))]
         else:
+            fixed, entries = _fixed_part(argument), _glob(argument, unread)
             found = [
-                (entry, _file(entry.path, os.path.basename(entry.path), format))
-                for entry in patterns.select(_glob(argument, unread), unread)
+                (entry, _file(entry.path, os.path.basename(entry.path), format, fixed))
+                for entry in patterns.select(entries, unread)
             ]
         for entry, file in found:
-            if entry.real not in files:
-                files[entry.real] = replace(file, folders=_folders_below(argument, entry.path))
+            files.setdefault(entry.real, file)
         ends.append(len(files))
     patterns.check_used()
     if not files:
@@ -193,9 +189,9 @@ def find_inputs(
             "--encoding"
         )
     apply_encoding(inputs, encoding, format)
-    if format == "auto":
+    if format == AUTO:
         for file in inputs:
-            _refuse_hidden_lines(file)
+            refuse_hidden_lines(str(file.path), _recognised(file))
         inputs.hints += _hint_of_one_text(inputs)
     return inputs
 
@@ -215,7 +211,7 @@ def apply_dialect(files: InputFiles, dialect: Dialect) -> bool:
     return any(file.format in DELIMITERS for file in files)
 
 
-def apply_encoding(files: InputFiles, encoding: str, format: str = "auto") -> None:
+def apply_encoding(files: InputFiles, encoding: str, format: str = AUTO) -> None:
     """Give the files their encoding, but for those whose format states it.
 
     Args:
@@ -231,27 +227,14 @@ def apply_encoding(files: InputFiles, encoding: str, format: str = "auto") -> No
 
 def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:
     """Return the file with its encoding, and with the format that its decoded content tells."""
-    head = read_head(file)
-    possible = _by_name(os.fspath(file.path))[0]
-    if format == "auto" and len(possible) != 1:
-        content = b"".join(to_utf8([head], find_encoding(encoding, head)))
-        matching = (row for row in possible if row.is_content(content))
-        row = next(matching, None) if possible else format_of_content(content)
-        file = file if row is None else replace(file, format=row.name)
-    if file.row.encoded == EACH_DOCUMENT:
-        return replace(file, encoding=encoding)
-    return replace(file, encoding=find_encoding(encoding, head))
+    named, found = recognise_decoded(str(file.path), _recognised(file), encoding)
+    if format == AUTO:
+        file = replace(file, format=named)
+    return replace(file, encoding=encoding if file.row.encoded == EACH_DOCUMENT else found)
 
 
-def _folders_below(argument: str, path: str) -> tuple[str, ...] | None:
-    """Return the folders between an argument and a file that it leads to; None for itself."""
-    base = argument
-    if not os.path.lexists(argument):
-        base = _fixed_part(argument)
-    if path == base:
-        return None
-    below = path[len(base) :].lstrip(os.sep).split(os.sep)[:-1]
-    return tuple(map(printable, below))
+def _recognised(file: InputFile) -> Recognised:
+    return Recognised(file.format, file.compression)
 
 
 def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
@@ -301,8 +284,31 @@ def _folder(folder: str, format: str, patterns: Patterns, unread: UnreadFiles) -
     if not entries:
         raise InputError(f"{printable(folder)}: no files in this folder: pass a folder with files")
     chosen = patterns.select(entries, unread)
-    found = [(entry, _file(entry.path, entry.below, format)) for entry in chosen]
-    return _of_one_kind(folder, found, unread) if format == "auto" else found
+    found = [(entry, _file(entry.path, entry.below, format, folder)) for entry in chosen]
+    return _of_one_kind(folder, found, unread) if format == AUTO else found
+
+
+def _file(path: str, kept_name: str, format: str, base: str | None) -> InputFile:
+    """Return a file that was found, with its format.
+
+    Args:
+        path: The path of the file.
+        kept_name: Its name below OUT/kept.
+        format: The format of all files, or `auto`.
+        base: The input folder, or the fixed part of a glob; None if the file itself was given.
+    """
+    folders = None if base is None else _folders_between(base, os.path.dirname(path))
+    found = recognise(path, format)
+    return InputFile(
+        Path(path), printable(path), kept_name, found.format, found.compression, folders
+    )
+
+
+@lru_cache(maxsize=1)  # the files of a folder come one after another
+def _folders_between(base: str, folder: str) -> tuple[str, ...]:
+    """Return the names of the folders between an input folder, or the like, and a file's folder."""
+    below = folder[len(base) :].strip(os.sep)
+    return tuple(map(printable, below.split(os.sep))) if below else ()
 
 
 def _of_one_kind(folder: str, found: Found, unread: UnreadFiles) -> Found:
@@ -339,13 +345,9 @@ def _without_empty_texts(found: Found) -> Found:
 
 
 def _is_empty_unknown(file: InputFile) -> bool:
-    return file.row.is_document and not _ending(file) and not read_head(file, FEW_BYTES)
-
-
-def _ending(file: InputFile) -> str:
-    """Return the ending of a file's name, before that of a compression."""
-    stem, last = os.path.splitext(file.path.name.lower())
-    return os.path.splitext(stem)[1] if last in COMPRESSION_OF_ENDING else last
+    path = str(file.path)
+    is_unknown = file.row.is_document and not ending_of(path)
+    return is_unknown and not read_head(path, file.compression, FEW_BYTES)
 
 
 def _common_pattern(paths: list[str]) -> str:
@@ -360,90 +362,14 @@ def _common_pattern(paths: list[str]) -> str:
     return shlex.quote(printable(f"*{ending}" if ending else name))
 
 
-def _file(path: str, kept_name: str, format: str) -> InputFile:
-    possible, compression = _by_name(path)
-    is_known = bool(possible)
-    if format != "auto":
-        possible = formats_of_choice(format)
-    default = possible[0].name if possible else "text"
-    file = InputFile(Path(path), printable(path), kept_name, default, compression)
-    if not is_known and compression is None:
-        head = read_head(file, FEW_BYTES)
-        packed = (row.name for row in COMPRESSIONS.values() if head.startswith(row.magics))
-        file = replace(file, compression=next(packed, None))
-    if len(possible) != 1:
-        file = _by_content(file, possible)
-    if file.row.is_packed and file.compression:
-        raise InputError(f"{file.name}: {file.format} inside {file.compression}: unpack it first")
-    return file
-
-
-def _by_content(file: InputFile, possible: Sequence[FileFormat]) -> InputFile:
-    """Return the file with the format that its content tells: a possible one, or any."""
-    head = read_head(file, SOME_BYTES)
-    if may_be_json(head):
-        head = read_head(file)
-    if possible:
-        row = next((row for row in possible if row.is_content(head)), None)
-    else:
-        row = format_of_content(head)
-    if row is None or _ending(file) in PACKAGES:
-        return file
-    return replace(file, format=row.name)
-
-
-def _refuse_hidden_lines(file: InputFile) -> None:
-    """Raise `UsageError` if a text, by its name one document, consists of JSON lines."""
-    if (
-        file.row.is_document
-        and may_be_json(read_head(file, FEW_BYTES))
-        and is_json_lines(read_head(file), least=2)
-    ):
-        raise UsageError(
-            f"{file.name}: a text by its name, which is one document, but its lines are JSON "
-            "objects: use --format jsonl, or --format text if it is one document"
-        )
-
-
 def _hint_of_one_text(inputs: InputFiles) -> Iterator[str]:
     """Yield a sentence if the only input is a text of many lines: each may be a document."""
     is_alone = len(inputs) == 1 and inputs[0].row.is_document
-    if is_alone and read_head(inputs[0]).count(b"\n") >= MANY_LINES:
+    if not is_alone:
+        return
+    head = read_head(str(inputs[0].path), inputs[0].compression)
+    if head.count(b"\n") >= MANY_LINES:
         yield f"{inputs[0].name} is one document; if every line of it is one, use --format lines"
-
-
-def _by_name(path: str) -> tuple[tuple[FileFormat, ...], str | None]:
-    """Return the formats and the compression that a name implies."""
-    stem, last = os.path.splitext(os.path.basename(path).lower())
-    stem, last = os.path.splitext(stem + SHORT_ENDINGS.get(last, last))
-    inner = formats_of_ending(os.path.splitext(stem)[1])
-    if last in UNREAD_ENDINGS and _is_data(inner):
-        raise InputError(f"{printable(path)}: {last} is not read: unpack it, or use .gz or .zst")
-    if last in COMPRESSION_OF_ENDING:
-        return inner, COMPRESSION_OF_ENDING[last]
-    return formats_of_ending(last), None
-
-
-def _is_data(possible: tuple[FileFormat, ...]) -> bool:
-    """Return whether files of these formats have records, and are not documents themselves."""
-    return bool(possible) and not possible[0].is_document
-
-
-def read_head(file: InputFile, size: int = HEAD) -> bytes:
-    """Return the first bytes of a file, decompressed; none if it can't be read."""
-    head = b""
-    with suppress(InputError, OSError):
-        if file.compression is None:
-            with open(file.path, "rb", buffering=0) as raw:
-                return raw.read(size)
-        from neardup.corpus.streams import name_read_errors, read_decompressed
-
-        with name_read_errors(file):
-            for piece in read_decompressed(file, size):
-                head += piece
-                if len(head) >= size:
-                    break
-    return head
 
 
 def _without_collisions(files: list[InputFile]) -> list[InputFile]:

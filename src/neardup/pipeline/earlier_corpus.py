@@ -19,16 +19,15 @@ from neardup.corpus.encodings import UTF8, check_encoding
 from neardup.corpus.folders import printable
 from neardup.corpus.format_table import format_of_content
 from neardup.corpus.inputs import (
-    SOME_BYTES,
     InputFile,
     InputFiles,
     InputOptions,
     apply_dialect,
     apply_encoding,
     find_inputs,
-    read_head,
     take_dialect,
 )
+from neardup.corpus.recognition import SOME_BYTES, read_head
 from neardup.corpus.shards import Shard
 from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
@@ -204,5 +203,5 @@ def _find_kept(folder: Path, inputs: list[InputFile]) -> list[InputFile]:
 
 def _restore_format(file: InputFile) -> InputFile:
     """Return the file with the format that its first bytes prove, if they do."""
-    row = format_of_content(read_head(file, SOME_BYTES))
+    row = format_of_content(read_head(str(file.path), file.compression, SOME_BYTES))
     return file if row is None or row.encoded else replace(file, format=row.name)
