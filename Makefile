@@ -9,6 +9,9 @@ INSTALL_newest = $(BIN)/python -m pip install --quiet
 INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct
 
+# Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup java test test-fast coverage soak lint bench bench-core bench-sketches bench-batch bench-plan \
 	bench-online bench-spark demo docs release pictures clean
 
