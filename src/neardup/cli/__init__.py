@@ -5,6 +5,7 @@ It starts fast: NumPy, Numba and PyArrow are imported inside the commands.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import signal
@@ -147,6 +148,12 @@ def options(
     pass
 
 
+@functools.cache
+def build_command() -> Any:
+    """Build all commands from their functions; once in a process, since it takes a while."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; print an error as one line with the cure, unless --debug is given."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
@@ -159,7 +166,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     as_event = arguments[:1] == ["serve"]
     try:
-        code = app(args=arguments, prog_name="neardup", standalone_mode=False)
+        code = build_command()(args=arguments, prog_name="neardup", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
