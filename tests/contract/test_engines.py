@@ -113,10 +113,13 @@ UNSUPPORTED |= {
 """By engine and option."""
 
 slow = pytest.mark.slow
-ALWAYS_ON_SPARK = ("the usual", "limit 2, hot buckets", "within, max", "against, longest")
-"""Questions that Spark answers in every run of the tests; the others in the long one."""
-ALWAYS_BY_INCREMENTS = ("the usual", "limit 2, hot buckets", "several columns")
-"""The same for increments, which are decided by the index."""
+ALWAYS = {
+    "Spark files": ("within, max",),
+    "Spark files in rounds": ("limit 2, hot buckets", "against, longest"),
+    "Spark DataFrames": ("the usual", "limit 2, hot buckets"),
+    "increments": ("the usual", "limit 2, hot buckets", "several columns"),
+}
+"""By engine that takes seconds: the questions of every run of the tests; others in the long one."""
 
 
 def corpus(seed: int, count: int) -> list[Row]:
@@ -170,11 +173,8 @@ def combinations(questions: dict[str, Row]) -> list[object]:
         for title, question in questions.items():
             if unsupported(name, question) or (questions is AS_IN_MEMORY and name == "in memory"):
                 continue
-            spark = name in SPARK
-            marks = [pytest.mark.spark] if spark else []
-            if spark and title not in ALWAYS_ON_SPARK:
-                marks.append(slow)
-            if name == "increments" and title not in ALWAYS_BY_INCREMENTS:
+            marks = [pytest.mark.spark] if name in SPARK else []
+            if title not in ALWAYS.get(name, questions):
                 marks.append(slow)
             found.append(pytest.param(name, question, marks=marks, id=f"{name}-{title}"))
     return found

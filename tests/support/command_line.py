@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import csv
+import functools
 import gzip
 import io
 import json
@@ -157,7 +158,11 @@ def expected(
     rows: int = 6,
 ) -> list[tuple[int, float] | None]:
     """The answer of the slow twin: None for kept, (witness, similarity), (itself, 0) if empty."""
-    return reference.dedup(texts, spec or Spec(), bands, rows, threshold)
+    return _slow_answer(tuple(texts), spec or Spec(), bands, rows, threshold)
+
+
+_slow_answer = functools.cache(reference.dedup)
+"""Many tests ask about the same texts."""
 
 
 def kept_rows(texts: Sequence[str]) -> list[int]:

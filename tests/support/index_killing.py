@@ -8,6 +8,7 @@ before and after. At the end, the attempts that were killed during each kind of 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -42,7 +43,13 @@ CHORES: dict[str, Callable[[Index], object]] = {
     "nothing": lambda index: time.sleep(0.01),
 }
 """What a thread does all the time beside those that write."""
-POOL = [text for text in batch_engine.texts(3, 3_000, words=40) if text.strip()]
+
+
+@functools.cache
+def pool() -> list[str]:
+    """The texts that are added, by number."""
+    return [text for text in batch_engine.texts(3, 3_000, words=40) if text.strip()]
+
 
 Said = dict[str, Any]
 
@@ -135,14 +142,14 @@ def settle(index: Index, log: Log, id: str, texts: list[int | None]) -> None:
 
 def has(index: Index, id: str, text: int) -> bool:
     try:
-        return index.add(id, POOL[text]).again
+        return index.add(id, pool()[text]).again
     except Conflict:
         return False
 
 
 def check_sure(index: Index, sure: dict[str, int], history: History) -> None:
     """Documents that were acknowledged are there, with their texts and their answers."""
-    answers = index.add_batch(list(sure), [POOL[text] for text in sure.values()])
+    answers = index.add_batch(list(sure), [pool()[text] for text in sure.values()])
     for answer in answers:
         assert answer.again, f"{answer.id} is lost, or has another text"
         given = history.acknowledged[answer.id]
@@ -159,10 +166,10 @@ def work(index: Index, log: Log, name: str, seed: int) -> None:
     for number in range(1 << 30):
         batch, size = f"{name}-{number}", chance.choice([1, 1, 2, 5, 9])
         ids = [f"{batch}-{at}" for at in range(size)]
-        add(index, log, ids, [chance.randrange(len(POOL)) for _ in ids], batch)
+        add(index, log, ids, [chance.randrange(len(pool())) for _ in ids], batch)
         mine += ids
         if chance.random() < 0.3:
-            add(index, log, [chance.choice(mine)], [chance.randrange(len(POOL))], None)
+            add(index, log, [chance.choice(mine)], [chance.randrange(len(pool()))], None)
         if chance.random() < 0.5:
             id = mine.pop(chance.randrange(len(mine)))
             log.say(id=id, begun=True, text=None, batch=None)
@@ -173,7 +180,7 @@ def work(index: Index, log: Log, name: str, seed: int) -> None:
 def add(index: Index, log: Log, ids: list[str], texts: list[int], batch: str | None) -> None:
     for id, text in zip(ids, texts, strict=True):
         log.say(id=id, begun=True, text=text, batch=batch)
-    answers = index.add_batch(ids, [POOL[text] for text in texts], replace=batch is None)
+    answers = index.add_batch(ids, [pool()[text] for text in texts], replace=batch is None)
     for id, text, answer in zip(ids, texts, answers, strict=True):
         log.say(id=id, begun=False, text=text, answer=said_of(answer))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -25,20 +27,24 @@ def test_frequencies_survive_bytes():
     assert (read.cells == COUNTS).all()
 
 
-STREAM = zlib.compress(COUNTS.tobytes(), 1)
-WRONG = {
-    "too many documents": (2**63, STREAM),
-    "2^32 documents": (2**32, STREAM),
-    "a cell of more documents than there are": (2, STREAM),
-    "too few cells": (3, zlib.compress(COUNTS.tobytes()[:-4], 1)),
-    "too many cells": (3, zlib.compress(bytes(64 * CELLS), 1)),
-    "no end": (3, STREAM[:-1]),
-    "something behind": (3, STREAM + b"x"),
-    "no stream": (3, b""),
+@functools.cache
+def stream(cells: int = CELLS) -> bytes:
+    return zlib.compress(np.resize(COUNTS, cells).tobytes(), 1)
+
+
+WRONG: dict[str, Callable[[], tuple[int, bytes]]] = {
+    "too many documents": lambda: (2**63, stream()),
+    "2^32 documents": lambda: (2**32, stream()),
+    "a cell of more documents than there are": lambda: (2, stream()),
+    "too few cells": lambda: (3, stream(CELLS - 1)),
+    "too many cells": lambda: (3, stream(CELLS + 1)),
+    "no end": lambda: (3, stream()[:-1]),
+    "something behind": lambda: (3, stream() + b"x"),
+    "no stream": lambda: (3, b""),
 }
 
 
-@pytest.mark.parametrize(("documents", "stream"), WRONG.values(), ids=WRONG)
-def test_invalid_contents_are_refused(documents, stream):
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_invalid_contents_are_refused(wrong):
     with pytest.raises(FormatError, match="truncated or altered"):
-        Frequencies.from_bytes(written(documents, stream))
+        Frequencies.from_bytes(written(*wrong()))
