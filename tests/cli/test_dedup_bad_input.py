@@ -23,6 +23,8 @@ from support.command_line import (
 )
 from support.command_line import write_jsonl as jsonl
 
+from neardup.pipeline.stages import sketch, tables
+
 SECRET = "classified"
 GOOD = {"text": edited(1)}
 
@@ -75,6 +77,26 @@ def test_strict_stops_at_the_first_bad_row(tmp_path: Path, line: bytes) -> None:
     refused(ran, 1, f"{source}, row 2: {BAD_LINES[line]}")
     assert SECRET not in ran.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["dedup", "exact"])
+def test_strict_stops_at_a_bad_row_that_a_stopped_run_has_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    good = json.dumps(GOOD).encode()
+    first.write_bytes(good + b"\n" + good + b"\n")
+    second.write_bytes(b"\n".join([good, good, b'{"text": null}', b"bad too"]))
+    asked = (command, first, second, "-o", tmp_path / "out", "-q")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "write_rejected", stop)
+        assert neardup(*asked).code == 130
+    monkeypatch.setattr(sketch, "make_chunk", stop)  # what was read is not read again
+    refused(neardup(*asked, "--strict"), 1, f"{second}, row 2: text is null")
 
 
 def test_nul_bytes_and_unusual_characters_are_accepted(tmp_path: Path) -> None:

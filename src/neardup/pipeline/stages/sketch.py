@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from neardup.corpus.documents import Documents
-from neardup.corpus.inputs import say_notes
+from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
 from neardup.errors import InputError, OutputError, RowError
@@ -233,6 +233,8 @@ class ShardSketcher:
             )
             self._progress.advance(done)
         self._sketch(missing)
+        if job.strict:
+            self._check_reused(sorted(set(range(len(shards))) - set(missing)))
 
     def _sketch(self, missing: list[int]) -> None:
         maker = self._maker
@@ -254,7 +256,7 @@ class ShardSketcher:
                     writer = None
                     continue
                 if self._job.strict and piece.rejected:
-                    self._refuse(place, piece, writer)
+                    self._refuse_piece(place, piece, writer)
                 writer.add(piece)
                 self.scripts.add(self.keys[place], row, piece.scripts)
                 row += piece.rows
@@ -280,16 +282,37 @@ class ShardSketcher:
         writer.close()
         self._files[self.keys[place]] = self._stage.open(self.keys[place])
 
-    def _refuse(self, place: int, piece: SketchedChunk, writer: SketchWriter) -> None:
-        """Raise an error with the file and the row of the first rejected document."""
+    def _refuse_piece(self, place: int, piece: SketchedChunk, writer: SketchWriter) -> NoReturn:
+        """Raise an error at the first rejected document of a chunk."""
         row, reason = min(piece.rejected.items())
         file = piece.files[0] if len(piece.files) == 1 else piece.files[row]
         row = row if len(piece.files) == 1 else 0
+        self._refuse(place, file, row + writer.rows_of(file), reason)
+
+    def _check_reused(self, places: list[int]) -> None:
+        """Raise an error at the first rejected document that was read before, without --strict."""
+        for place in places:
+            shard, sketched = self._shards[place], self._files[self.keys[place]]
+            starts = np.concatenate([[0], np.cumsum(sketched.note["rows"])])
+            for documents, reasons in Sketches([shard], [sketched]).rejected():
+                at = int(np.searchsorted(starts, documents[0], "right")) - 1
+                row = int(documents[0] - starts[at])
+                self._refuse(place, shard.files[at], row, reasons[0])
+
+    def _refuse(self, place: int, file: InputFile, row: int, reason: str) -> NoReturn:
+        """Raise an error with the file and the row of a rejected document.
+
+        Args:
+            place: The number of its shard.
+            file: Its file.
+            row: Its row among those of the file that are in the shard.
+            reason: Why it was rejected.
+        """
         for before, shard in enumerate(self._shards[:place]):
             if file in shard.files:
                 row += self._files[self.keys[before]].note["rows"][shard.files.index(file)]
         raise RowError(
-            f"{file.name}, row {row + writer.rows_of(file)}: {reason}. "
+            f"{file.name}, row {row}: {reason}. "
             "Fix the row, or drop --strict to collect bad rows in rejected.parquet"
         )
 
