@@ -20,6 +20,7 @@ from neardup.corpus.inputs import InputOptions
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
+from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
 from neardup.option_table import MatchingOptions, takes_options
 from neardup.options import Options
@@ -99,8 +100,8 @@ def dedup_files(
         encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         within: Compare only documents with the same value in this column.
         prefer: Keep copies in the inputs that match this glob rather than copies in the others.
-        against: Also remove documents that are similar to one of an earlier run, of saved sketches
-            or of these files, which are only read.
+        against: Also remove documents that are similar to one of an earlier run, of an index, of
+            saved sketches or of these files, which are only read.
         merge_rows: Join rows with the same value in this column into one document, in any file.
         pairs: Also write all similar pairs, not only those that decided.
         no_kept: Write the decisions only, not the kept rows.
@@ -167,6 +168,7 @@ def dedup_files(
     with (
         show_progress(progress) as shown,
         fetch_urls(paths, place, _paths(against), force, shown) as places,
+        open_indexes(places.against) as stored,
     ):
         job = make_job(
             places.inputs,
@@ -177,6 +179,7 @@ def dedup_files(
             input_options=input_options,
             within=within,
             against=places.against,
+            stored=stored,
             merge_rows=merge_rows,
             memory=memory,
             workers=workers,

@@ -49,6 +49,7 @@ from neardup.option_table import LAYOUT
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from neardup.index.stored_corpus import IndexCorpus
     from neardup.options import Options
     from neardup.pipeline.job import Job
     from neardup.pipeline.record import FinishedRun
@@ -91,8 +92,8 @@ def dedup(
         list[str] | None,
         option(
             "PATH",
-            "Also remove documents that are similar to one of an earlier run, of saved sketches or "
-            "of these files, which are only read. Can be given several times.",
+            "Also remove documents that are similar to one of an earlier run, of an index, of "
+            "saved sketches or of these files, which are only read. Can be given several times.",
             default="none",
             panel=KEEP,
         ),
@@ -183,6 +184,7 @@ def dedup(
     with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
+        from neardup.index.stored_corpus import open_indexes
         from neardup.pipeline.job import make_columns, make_job
         from neardup.pipeline.rejection import check_rejected
         from neardup.pipeline.remote import fetch_urls
@@ -217,6 +219,9 @@ def dedup(
             piped, listed = False, f"{place} is complete, and its rejected.parquet lists them"
         else:
             places = stack.enter_context(fetch_urls(inputs, out, against or (), force, progress))
+            stored = stack.enter_context(open_indexes(places.against))
+            if engine == "spark":
+                refuse_indexes(stored)
             job = make_job(
                 places.inputs,
                 places.out,
@@ -226,6 +231,7 @@ def dedup(
                 input_options=input_options,
                 within=within,
                 against=places.against,
+                stored=stored,
                 merge_rows=merge_rows,
                 memory=memory,
                 workers=workers,
@@ -313,6 +319,17 @@ def refuse_pipes(job: Job) -> None:
         raise UsageError(
             "--engine spark reads files and writes a folder: choose a name without an ending for "
             "-o, and no -, or use --engine local"
+        )
+
+
+def refuse_indexes(stored: Sequence[IndexCorpus]) -> None:
+    """Refuse an index as the earlier corpus of a run on Spark, whose tasks can't read it."""
+    from neardup.errors import UsageError
+
+    if stored:
+        raise UsageError(
+            f"--against {stored[0].path} is an index, a file on this machine that Spark's tasks "
+            "can't read: use --engine local, or give the outputs or the files of earlier runs"
         )
 
 

@@ -75,6 +75,13 @@ def read_generations(folder: Path) -> Generations | None:
         raise FormatError(f"{path} is damaged: restore a copy of the folder") from None
 
 
+def is_index(folder: Path) -> bool:
+    """Return whether a folder holds an index, by its files: also one that is damaged."""
+    return (folder / LISTED).is_file() and any(
+        (path / STORE).is_file() for path in folder.iterdir() if path.is_dir()
+    )
+
+
 def require_index(folder: Path) -> Generations:
     """Read index.json; raise UsageError if there is no index."""
     listed = read_generations(folder)

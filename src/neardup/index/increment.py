@@ -31,7 +31,8 @@ from neardup.index.additions import Additions, Ranges, contains
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.load import BAD_ID, refuse_rejected
 from neardup.index.open_index import OpenIndex
-from neardup.index.validation import decode_text, is_valid_id
+from neardup.index.stored_corpus import IndexCorpus
+from neardup.index.validation import is_valid_id
 from neardup.index.view import View
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
@@ -372,32 +373,16 @@ class IncrementAdder:
 
     def _write_witnesses(self, numbers: Integers) -> tuple[Shard, BlockReader]:
         """Write the ids of documents of the index, as those of an earlier corpus."""
-        rows = self._opened.generation.store.rows(numbers.tolist())
+        generation = self._opened.generation
+        corpus = IndexCorpus(self._opened.path, generation.store, generation.settings)
+        rows = generation.store.rows(numbers.tolist())
         ids = make_strings([rows[number].id for number in numbers.tolist()])
-        shard = StoredShard.of(StoredTexts(self._opened), numbers, self._job.columns)
+        shard = StoredShard.of(corpus, numbers, self._job.columns)
         writer = SketchWriter(self._folder / WITNESSES, self._job.options.spec, "", shard)
         lengths = np.zeros(len(numbers), np.int64)
         writer.add(SketchedChunk({"lengths": lengths}, ids, None, {}, len(numbers), shard.files))
         writer.close()
         return shard, BlockReader(self._folder / WITNESSES, SKETCHES_KIND)
-
-
-@dataclass(frozen=True)
-class StoredTexts:
-    """The texts of the documents of an index, for `StoredShard`."""
-
-    opened: OpenIndex
-
-    @property
-    def path(self) -> Path:
-        return self.opened.path
-
-    def read_texts(self, numbers: Sequence[int]) -> dict[int, Any]:
-        """Return the texts that the index keeps, by number."""
-        generation = self.opened.generation
-        tokens = generation.settings.options.spec.unit == "token"
-        stored = generation.store.blobs("texts", numbers)
-        return {number: decode_text(data, tokens=tokens) for number, data in stored.items()}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The earlier corpus of --against: earlier runs, saved sketches or plain files.
+"""The earlier corpus of --against: earlier runs, saved sketches, indexes or plain files.
 
 Its documents rank before all new ones and are never removed.
 """
@@ -42,6 +42,7 @@ from neardup.pipeline.saved import (
     read_ignored,
 )
 from neardup.pipeline.sketch_files import SignatureStorage
+from neardup.pipeline.stored_shards import StoredCorpus
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
@@ -49,22 +50,31 @@ from neardup.text.lines import IgnoredLines
 
 @dataclass
 class EarlierCorpus:
-    """Sets of sketches, and files that are still to be sketched.
+    """Sets of sketches, indexes, and files that are still to be sketched.
 
+    stored       the indexes
     specs        the name and the specification of each set and run
     ignored      the ignored lines of the first one that has any
     frequencies  the document frequencies of the first one that has any
     """
 
     sets: list[SketchSet] = field(default_factory=list)
+    stored: list[StoredCorpus] = field(default_factory=list)
     inputs: InputFiles = field(default_factory=InputFiles)
     specs: list[tuple[str, Spec]] = field(default_factory=list)
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     frequencies: Frequencies = field(default_factory=Frequencies)
 
     @classmethod
-    def of(cls, paths: Sequence[Path], input_options: InputOptions) -> EarlierCorpus:
+    def of(
+        cls,
+        paths: Sequence[Path],
+        input_options: InputOptions,
+        stored: Sequence[StoredCorpus] = (),
+    ) -> EarlierCorpus:
         """Open what --against names: sets of sketches, folders of runs, or files.
+
+        Those of the paths that are indexes are open already: they are `stored`.
 
         Files among them are read in the format and the encoding, CSV files in the dialect of the
         new ones; but Parquet, Arrow and WARC files as such.
@@ -73,7 +83,11 @@ class EarlierCorpus:
         dialect = take_dialect(input_options)
         encoding = check_encoding(input_options.get("encoding", UTF8))
         corpus = cls()
+        for one in stored:
+            corpus._add_stored(one)
         for path in paths:
+            if any(path == one.path for one in stored):
+                continue
             if (find_sketch_folder(path) / SET_FILE).exists():
                 corpus._add_set(path)
             elif is_run(path):
@@ -92,6 +106,11 @@ class EarlierCorpus:
         self.sets.append(one)
         self.specs.append((str(path), one.spec))
         self._adopt(one.ignored, one.frequencies)
+
+    def _add_stored(self, corpus: StoredCorpus) -> None:
+        self.stored.append(corpus)
+        self.specs.append((str(corpus.path), corpus.spec))
+        self._adopt(corpus.ignored, corpus.frequencies)
 
     def _add_run(self, path: Path) -> None:
         if not (path / "kept").is_dir():

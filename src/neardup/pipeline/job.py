@@ -27,6 +27,7 @@ from neardup.options import Options
 from neardup.pipeline.budget import Budget, check_workers
 from neardup.pipeline.output_file import OutputFile, choose_output
 from neardup.pipeline.sketch_files import SignatureStorage
+from neardup.pipeline.stored_shards import StoredCorpus
 from neardup.sketcher import Sketcher
 from neardup.spec import WEIGHTED, check_number
 from neardup.text.frequencies import Frequencies
@@ -55,6 +56,7 @@ class Job:
     skip_bad_files  skip files that can't be read, instead of stopping
     finish          called with the folder that becomes OUT, when everything else is in it
     against         the earlier corpus: folders of runs or sketches, or files
+    stored          those of the earlier corpus that are indexes, open
     against_names   what the user calls them, if these are fetched copies
     prefer          pattern of the input files that rank before the others
     keep_full       save the full slots besides those that --bits has cut
@@ -85,6 +87,7 @@ class Job:
     finish: Callable[[Path], object] = lambda _: None
     budget: Budget = field(default_factory=Budget)
     against: tuple[Path, ...] = ()
+    stored: tuple[StoredCorpus, ...] = ()
     against_names: tuple[str, ...] = ()
     prefer: str | None = None
     save_sketches: bool = False
@@ -221,7 +224,7 @@ def make_job(
         id: The column of the ids.
         input_options: What the user says about the input files, beside their paths.
         within: The column whose value similar documents must share.
-        against: The earlier corpus.
+        against: The earlier corpus; those that are indexes are also given open, as `stored`.
         merge_rows: The column whose value the rows of one document share.
         memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
         workers: Threads to use; None for one per core.

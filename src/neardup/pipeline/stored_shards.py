@@ -15,6 +15,13 @@ from neardup.corpus.folders import printable
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk
 from neardup.corpus.shards import Reading, Shard
+from neardup.formats.blocks import BlockReader
+from neardup.options import Options
+from neardup.pipeline.stage_files import StageFiles
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
+from neardup.text.frequencies import Frequencies
+from neardup.text.lines import IgnoredLines
 
 Integers = NDArray[np.int64]
 
@@ -26,6 +33,35 @@ class DocumentStore(Protocol):
     def path(self) -> Path: ...
     def read_texts(self, numbers: Sequence[int]) -> dict[int, Any]:
         """Return the texts, or tokens, of the documents that have them, by number."""
+
+    def read_shingles(self, numbers: Sequence[int]) -> Ragged:
+        """Return the sorted shingles of documents."""
+
+
+class StoredCorpus(DocumentStore, Protocol):
+    """A store whose kept documents are an earlier corpus.
+
+    path         what --against names
+    documents    how many documents are kept
+    ignored      the ignored lines, and the document frequencies, by which they were sketched
+    """
+
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def documents(self) -> int: ...
+    @property
+    def ignored(self) -> IgnoredLines: ...
+    @property
+    def frequencies(self) -> Frequencies: ...
+
+    def check(self, options: Options, columns: Columns) -> None:
+        """Raise an error unless documents were decided by these options there, too."""
+
+    def write_sketches(
+        self, stage: StageFiles, columns: Columns
+    ) -> tuple[StoredShard, BlockReader, str]:
+        """Write the sketches of the kept documents, or find them; return also the file's key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +89,10 @@ class StoredShard(Shard):
         place_of = {int(self.numbers[place]): place for place in places}
         found = self.store.read_texts(sorted(place_of))
         return {place_of[number]: text for number, text in found.items()}
+
+    def shingles(self, places: Integers) -> Ragged:
+        """Return the sorted shingles of documents, by place in the shard."""
+        return self.store.read_shingles(self.numbers[places].tolist())
 
     @property
     def stored(self) -> int:

@@ -32,10 +32,14 @@ from neardup.pipeline.sketch_files import SketchBlock, Sketches, read_compared
 from neardup.pipeline.stage_files import StageFiles, digest
 from neardup.pipeline.stages.band import CANDIDATE
 from neardup.pipeline.stages.rank import RankedDocuments
+from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress, map_in_order
 from neardup.sketch.bulk import packed_shape
 from neardup.sketcher import Sketcher
 from neardup.text.arrays import Ragged
+
+STORED_AT_ONCE = 512
+"""Documents whose shingles are read from an index at a time."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class CandidateMatcher:
             else:
                 files[place] = file
                 self._progress.advance(len(chosen))
-        for place in self._from_texts(missing) if exact else self._from_sketches(missing):
+        for place in self._from_shingles(missing) if exact else self._from_sketches(missing):
             files[place] = self._stage.open(self._names[place])
         self._stage.remove_others(self._names)
         sets = CandidateSets(
@@ -147,6 +151,26 @@ class CandidateMatcher:
             start = block.start - int(self._source.starts[place])
             wanted[start : start + block.rows][~block.usable()] = 0
         return np.flatnonzero(wanted)
+
+    def _from_shingles(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
+        """Write shingles; yield the number of each shard when it is complete."""
+        texts = []
+        for place, chosen, key in missing:
+            shard = self._source.shards[place]
+            if not isinstance(shard, StoredShard):
+                texts.append((place, chosen, key))
+                continue
+            writer = SetWriter(self._stage.path(self._names[place]), key)
+            try:
+                for start in range(0, len(chosen), STORED_AT_ONCE):
+                    some = chosen[start : start + STORED_AT_ONCE]
+                    writer.add(some, shard.shingles(some))
+                    self._progress.advance(len(some))
+                writer.close()
+            finally:
+                writer.abandon()
+            yield place
+        yield from self._from_texts(texts)
 
     def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
         """Write shingles, made of the texts; yield the number of each shard when it is complete."""

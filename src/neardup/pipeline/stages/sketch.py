@@ -37,6 +37,7 @@ from neardup.pipeline.sketch_files import (
     Specification,
 )
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
+from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import Sketcher, raw_lengths
 from neardup.spec import Spec
@@ -156,8 +157,9 @@ def estimate_disk(
         if first is not None:
             first.add(sample.texts, MOST // min(len(shards), SAMPLED_SHARDS))
     scale = stored / max(read, 1)
-    work = maker.room(documents, length)
-    return DiskEstimate(round(documents * scale), round(work * scale), stored if job.kept else 0)
+    work = maker.room(documents, length) * scale
+    work += maker.room(sum(corpus.documents for corpus in job.stored), 0)
+    return DiskEstimate(round(documents * scale), round(work), stored if job.kept else 0)
 
 
 def check_disk(
@@ -190,7 +192,7 @@ def check_disk(
         )
 
 
-SHARDS_FOLDER, SKETCHES_FOLDER = "shards", "sketches"
+SHARDS_FOLDER, SKETCHES_FOLDER, STORED_FOLDER = "shards", "sketches", "stored"
 
 
 class ShardSketcher:
@@ -430,6 +432,20 @@ class SketchedInputs:
         return dict(zip(self.keys[earlier:], starts[earlier:-1], strict=True))
 
 
+def _write_stored(job: Job, folder: Path) -> list[tuple[StoredShard, BlockReader, str]]:
+    """Write the sketches of the indexes that are earlier corpora to files, or find them there."""
+    if not job.stored:
+        return []
+    stage = StageFiles(folder / STORED_FOLDER, SKETCHES_KIND)
+    written = []
+    for corpus in job.stored:
+        corpus.check(job.options, job.columns)
+        written.append(corpus.write_sketches(stage, job.columns.plain))
+        job.storage.check(written[-1][1], str(corpus.path))
+    stage.remove_others(key for _, _, key in written)
+    return written
+
+
 def sketch_inputs(
     job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
 ) -> SketchedInputs:
@@ -437,7 +453,7 @@ def sketch_inputs(
 
     With --skip-bad-files, starts again without a file that can't be read.
     """
-    earlier = EarlierCorpus.of(job.against, job.input_options)
+    earlier = EarlierCorpus.of(job.against, job.input_options, job.stored)
     say_notes(earlier.inputs, progress)
     bad: dict[str, str] = {}
     sketcher = ShardSketcher(job, folder, progress, maker)
@@ -449,6 +465,7 @@ def sketch_inputs(
                 check_disk(job, folder, shards, progress, maker, None if maker else first)
             job = _count_frequent(job, folder, shards, earlier, progress)
             earlier.check(job.storage, job.options.verify == "exact", job.columns)
+            stored = _write_stored(job, folder)
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)
             )
@@ -462,11 +479,11 @@ def sketch_inputs(
             bad[error.file] = str(error)
             progress.say(f"skipped: {error}")
     sketches = Sketches(
-        [*earlier.shards, *earlier_shards, *shards],
-        [*earlier.files, *sketcher.files],
-        len(earlier.shards) + len(earlier_shards),
+        [*earlier.shards, *(shard for shard, _, _ in stored), *earlier_shards, *shards],
+        [*earlier.files, *(file for _, file, _ in stored), *sketcher.files],
+        len(earlier.shards) + len(stored) + len(earlier_shards),
         earlier.kept,
     )
     skipped = [{"file": file, "reason": reason} for file, reason in bad.items()]
-    keys = [*earlier.keys, *sketcher.keys]
+    keys = [*earlier.keys, *(key for _, _, key in stored), *sketcher.keys]
     return SketchedInputs(job, earlier, sketches, keys, skipped, first, sketcher.scripts)

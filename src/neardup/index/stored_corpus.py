@@ -1,0 +1,188 @@
+"""The kept documents of an index as an earlier corpus of a batch run: `dedup --against INDEX`.
+
+Their sketches are written to a file of the run, their shingles are read from the index when they
+are compared. Nothing of the index changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from neardup import kernels
+from neardup.corpus.documents import Columns, make_strings
+from neardup.errors import InputError, UsageError
+from neardup.formats.blocks import BlockReader
+from neardup.index import folder
+from neardup.index.arrivals import SignatureCodec
+from neardup.index.generation import opened_store
+from neardup.index.settings import IndexSettings, stated
+from neardup.index.store import Row, Store
+from neardup.index.validation import decode_text
+from neardup.options import Options
+from neardup.pipeline.sketch_files import (
+    KEYS,
+    PACKED,
+    SLOTS,
+    SignatureStorage,
+    SketchedChunk,
+    SketchWriter,
+)
+from neardup.pipeline.stage_files import StageFiles, digest
+from neardup.pipeline.stored_shards import StoredShard
+from neardup.spec import Spec
+from neardup.text.arrays import Ragged
+from neardup.text.frequencies import Frequencies
+from neardup.text.lines import IgnoredLines
+
+AT_ONCE: Final = 2_048
+"""Documents that are read at a time."""
+NOT_COMPARED: Final = ("recall", "verify")
+"""Options of the operating point that may be others: bands are stated, and estimates are known."""
+
+
+@dataclass(frozen=True)
+class IndexCorpus:
+    """The documents of an open store."""
+
+    path: Path
+    store: Store
+    settings: IndexSettings
+
+    @property
+    def spec(self) -> Spec:
+        return self.settings.options.spec
+
+    @property
+    def ignored(self) -> IgnoredLines:
+        return self.settings.ignored
+
+    @property
+    def frequencies(self) -> Frequencies:
+        return self.settings.frequencies
+
+    @cached_property
+    def documents(self) -> int:
+        """The number of kept documents."""
+        return self.store.counts()[1]
+
+    def check(self, options: Options, columns: Columns) -> None:
+        """Raise an error unless documents are decided by these options in the index, too."""
+        has, asked = stated(self.settings.options), stated(options)
+        for name in (name for name in has if name not in NOT_COMPARED):
+            if has[name] != asked.get(name):
+                raise UsageError(
+                    f"--against {self.path}: the index has {name} {has[name]}, this run "
+                    f"{asked.get(name)}: give --{name} {has[name]}, or change the index with "
+                    "neardup index retune"
+                )
+        for name, given in (("--within", columns.within), ("--distinguish", columns.distinguishes)):
+            if given:
+                raise UsageError(
+                    f"--against {self.path}: the index was made without {name}, and its documents "
+                    f"would never match: leave out {name}, or give the files themselves"
+                )
+
+    def write_sketches(
+        self, stage: StageFiles, columns: Columns
+    ) -> tuple[StoredShard, BlockReader, str]:
+        """Write the sketches of the kept documents, or find those of a run that was stopped."""
+        with self.store.snapshot():
+            key = digest(
+                str(self.path.resolve()), self.store.path.parent.name, self.store.last_change()
+            )
+            if (file := stage.find(key, key)) is None:
+                self._write(stage.path(key), key, columns)
+                file = stage.open(key)
+        numbers = [file.read(block, "number") for block in range(len(file))]
+        joined = np.concatenate([np.empty(0, np.int64), *numbers])
+        return StoredShard.of(self, joined, columns), file, key
+
+    def _write(self, path: Path, key: str, columns: Columns) -> None:
+        shard = StoredShard.of(self, np.empty(0, np.int64), columns)
+        writer = SketchWriter(path, self.spec, key, shard)
+        try:
+            for rows in self._kept_rows():
+                writer.add(self._sketched(rows, shard))
+            writer.close()
+        finally:
+            writer.abandon()
+
+    def _kept_rows(self) -> Iterator[list[Row]]:
+        last = 0
+        while rows := self.store.rows_after(last, AT_ONCE):
+            last = rows[-1].number
+            if kept := [row for row in rows if row.witness is None]:
+                yield kept
+
+    def _sketched(self, rows: list[Row], shard: StoredShard) -> SketchedChunk:
+        """Return the sketches of documents as rows of a sketch file."""
+        numbers = [row.number for row in rows]
+        blobs = self.store.blobs("signatures", numbers)
+        codec = SignatureCodec(self.settings.options)
+        keys, compared = codec.unpack([blobs[number] for number in numbers])
+        content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
+        signatures: dict[str, Any] = (
+            {KEYS: np.ascontiguousarray(keys.T), PACKED: np.ascontiguousarray(compared.T)}
+            if self.spec.narrow
+            else {SLOTS: kernels.transposed(compared)}
+        )
+        return SketchedChunk(
+            signatures
+            | {
+                "content": np.ascontiguousarray(content.T),
+                "lengths": np.zeros(len(rows), np.int64),
+                "number": np.array(numbers, np.int64),
+            },
+            make_strings([row.id for row in rows]),
+            None,
+            {},
+            len(rows),
+            shard.files,
+            SignatureStorage(self.spec, codec.lsh).stated,
+        )
+
+    def read_shingles(self, numbers: Sequence[int]) -> Ragged:
+        """Return the sorted shingles of documents; an error if the index does not have them."""
+        stored = self.store.blobs("shingles", numbers)
+        missing = [number for number in numbers if number not in stored]
+        if missing and len(self.store.rows(missing)) < len(missing):
+            raise InputError(
+                f"{self.path}: documents were removed from the index during the run: run again"
+            )
+        if missing:
+            raise UsageError(
+                f"--against {self.path}: documents of the index came as sketches, without "
+                "shingles: compare signatures with --verify estimate"
+            )
+        rows = [np.frombuffer(stored[number], np.uint64) for number in numbers]
+        ends = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
+        return Ragged(np.concatenate([np.empty(0, np.uint64), *rows]), ends)
+
+    def read_texts(self, numbers: Sequence[int]) -> dict[int, Any]:
+        """Return the texts that the index keeps, by number."""
+        stored = self.store.blobs("texts", numbers)
+        tokens = self.spec.unit == "token"
+        return {number: decode_text(data, tokens=tokens) for number, data in stored.items()}
+
+
+@contextmanager
+def open_indexes(paths: Iterable[str | Path]) -> Iterator[tuple[IndexCorpus, ...]]:
+    """Open those of the paths that are folders of indexes, beside a process that writes to them."""
+    opened: list[IndexCorpus] = []
+    try:
+        for path in map(Path, paths):
+            if folder.is_index(path):
+                name = folder.require_index(path).current
+                with opened_store(path, name, read_only=True) as (store, settings):
+                    opened.append(IndexCorpus(path, store, settings))
+        yield tuple(opened)
+    finally:
+        for corpus in opened:
+            corpus.store.close()

@@ -1,0 +1,153 @@
+"""An index as the earlier corpus of a run: the answer is that of its kept documents in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import batch_engine
+from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, table, write_jsonl
+from support.definition import POINT, Row
+
+import neardup as library
+from neardup.index.index import Index
+from neardup.index.stored_corpus import open_indexes
+from neardup.pipeline.run import run_job
+
+POINTS: dict[str, Row] = {
+    "the usual": {},
+    "limit 1": {"limit": 1, "threshold": 0.3},
+    "estimate": {"verify": "estimate"},
+    "narrow slots": {"bits": 8},
+    "bags": {"sketch": "weighted"},
+    "simhash": {
+        "sketch": "simhash",
+        **dict.fromkeys(("threshold", "bands", "rows")),
+        "slots": 64,
+        "hamming": 6,
+    },
+}
+
+
+def outcome(out: Path) -> object:
+    """Everything that a run decides, but for the places of witnesses of the earlier corpus."""
+    got = batch_engine.outcome(out)
+    removed = [(row["id"], row["witness"], row["similarity"], row["exact"]) for row in got.removed]
+    return removed, got.kept, got.rejected, got.counts
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_index_is_the_file_of_its_kept_documents(tmp_path: Path, point: str) -> None:
+    rows = batch_engine.rows(3, 90, words=6)
+    options = POINT | {"threshold": 0.5} | POINTS[point]
+    given = {name: value for name, value in options.items() if value is not None}
+    with Index.open(tmp_path / "ix", **given) as index:
+        answers = index.add_batch(
+            [row["id"] for row in rows[:40]], [row["text"] for row in rows[:40]]
+        )
+    kept = [row for row, answer in zip(rows, answers, strict=False) if answer.status == "new"]
+    assert 3 < len(kept) < 40
+    batch_engine.write(tmp_path / "kept", kept, files=1)
+    paths = batch_engine.write(tmp_path / "in", rows[40:])
+    named = dict.fromkeys(batch_engine.SMALL) | options | {"keep": "max:score"}
+    with open_indexes([tmp_path / "ix"]) as stored:
+        by_index = {"against": (tmp_path / "ix",), "stored": stored}
+        run_job(batch_engine.job(paths, tmp_path / "a", others=by_index, **named), quiet())
+    by_file = {"against": (tmp_path / "kept" / "0.jsonl",)}
+    run_job(batch_engine.job(paths, tmp_path / "b", others=by_file, **named), quiet())
+    assert outcome(tmp_path / "a") == outcome(tmp_path / "b")
+    assert {row["witness_file"] for row in table(tmp_path / "a", "removed")} >= {
+        str(tmp_path / "ix")
+    }
+
+
+def quiet() -> batch_engine.Silent:
+    return batch_engine.Silent()
+
+
+def without_clusters(out: Path) -> list[Row]:
+    """The removed documents without the numbers of clusters, which are those of each run."""
+    return [row | {"cluster": None} for row in table(out, "removed")]
+
+
+def make_index(tmp_path: Path, *options: object) -> Path:
+    given = write_jsonl(tmp_path / "first.jsonl", DOCUMENTS[:10])
+    ran = neardup("index", "build", tmp_path / "ix", given, "-q", *options)
+    assert ran.code == 0, ran
+    return tmp_path / "ix"
+
+
+def test_dedup_against_an_index_leaves_it_as_it_is(tmp_path: Path) -> None:
+    """By the command and from Python, also while a process writes to the index."""
+    folder = make_index(tmp_path, "--keep-texts")
+    given = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[10:])
+    with Index.open(folder) as index:
+        before = index.sequence, len(index)
+        record = dedup(given, "-o", tmp_path / "out", "--against", folder)
+        with library.dedup_files(given, tmp_path / "python", against=folder) as result:
+            assert result.counts == record["counts"]
+        assert (index.sequence, len(index)) == before
+    neardup("index", "add", folder, given, "-o", tmp_path / "added", "-q")
+    for other in ("python", "added"):
+        assert without_clusters(tmp_path / "out") == without_clusters(tmp_path / other)
+    assert record["parameters"]["against"] == [str(folder)]
+    assert record["counts"]["earlier"] == 5
+    samples = {row["id"]: row["text"] for row in table(tmp_path / "out", "samples")}
+    assert samples["doc-0"] == DOCUMENTS[0]["text"], "the index keeps texts"
+    ran = neardup("why", tmp_path / "out", "doc-12")
+    assert ran.code == 0 and "doc-0" in ran.out
+
+
+def test_a_run_against_an_index_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_index(tmp_path)
+    given = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[10:])
+    monkeypatch.setattr("neardup.pipeline.run.write_tables", lambda *_: 1 / 0)
+    assert neardup("dedup", given, "-o", tmp_path / "out", "--against", folder, "-q").code == 1
+    monkeypatch.undo()
+    written: list[object] = []
+    monkeypatch.setattr(
+        "neardup.index.stored_corpus.IndexCorpus._sketched", lambda *_: written.append(1)
+    )
+    dedup(given, "-o", tmp_path / "out", "--against", folder)
+    assert not written, "the sketches of the index are there"
+
+
+def test_another_index_than_the_run_needs_is_refused(tmp_path: Path) -> None:
+    folder = make_index(tmp_path)
+    given = write_jsonl(tmp_path / "new.jsonl", [{"id": "1", "text": edited(9), "lang": "en"}])
+
+    def wrong(*options: object, against: Path = folder) -> object:
+        return neardup("dedup", given, "-o", tmp_path / "out", "--against", against, "-q", *options)
+
+    refused(wrong("--threshold", 0.9), 2, "has threshold 0.8, this run 0.9: give --threshold 0.8")
+    refused(wrong("--tables", "18x7"), 2, "tables 21x6, this run 18x7")
+    refused(wrong("--shingle", "word:3"), 1, "size 3 against 5", "--shingle")
+    refused(wrong("--within", "lang"), 2, "without --within")
+    refused(wrong("--distinguish", "numbers"), 2, "without --distinguish")
+    refused(wrong("--engine", "spark"), 2, "is an index", "--engine local")
+    ran = neardup("dedup", given, "-o", folder / "out", "--against", folder, "-q")
+    refused(ran, 2, "contain one another")
+    (folder / "index.json").write_text("{")
+    refused(wrong(), 1, "index.json is damaged")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_index_of_sketches_can_be_compared_by_signatures(tmp_path: Path) -> None:
+    first = write_jsonl(tmp_path / "first.jsonl", DOCUMENTS[:10])
+    dedup(first, "-o", tmp_path / "run", "--save-sketches")
+    folder = tmp_path / "ix"
+    assert neardup("index", "build", folder, "--from", tmp_path / "run", "-q").code == 0
+    given = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[10:])
+    ran = neardup("dedup", given, "-o", tmp_path / "out", "--against", folder, "-q")
+    refused(ran, 2, "without shingles", "--verify estimate")
+    dedup(given, "-o", tmp_path / "out", "--against", folder, "--verify", "estimate")
+    assert {row["witness"] for row in table(tmp_path / "out", "removed")} >= {"doc-0"}
+
+
+def test_a_folder_of_data_with_a_file_index_json_is_no_index(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "index.json").write_text(json.dumps([DOCUMENTS[0]]))
+    given = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[2:4])
+    assert dedup(given, "-o", tmp_path / "out", "--against", data)["counts"]["removed"] == 2
