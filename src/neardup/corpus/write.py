@@ -25,7 +25,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.encodings import UTF8, from_utf8
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.json_output import kept_json
+from neardup.corpus.json_records import kept_json
 from neardup.corpus.jsonl import LineBounds, find_line_bounds
 from neardup.corpus.packing import pack
 from neardup.corpus.read import Chunk, read_chunks, stored_bytes

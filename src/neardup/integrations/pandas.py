@@ -12,19 +12,19 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.corpus.frames import require_library
-from neardup.in_memory import dedup
 from neardup.integrations.table_methods import (
     DUPLICATE_OF,
     SIMILARITY,
-    cluster_numbers,
+    FrameMethods,
+    Rows,
+    SeriesMethods,
     require_new_columns,
-    rows_not_removed,
 )
 from neardup.keys import Key
 from neardup.option_table import MatchingOptions
-from neardup.result import Result
 
 require_library("pandas")
 
@@ -32,57 +32,18 @@ import pandas as pd  # noqa: E402
 
 
 @pd.api.extensions.register_dataframe_accessor("neardup")
-class PandasFrameAccessor:
+class PandasFrameAccessor(FrameMethods[pd.DataFrame, pd.Series]):
     """Near-duplicate rows of a DataFrame, as `df.neardup`.
 
     Args:
         frame: The DataFrame.
     """
 
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self._frame = frame
+    def _take(self, rows: Rows) -> pd.DataFrame:
+        return self._frame.iloc[rows]
 
-    def dedup(
-        self,
-        text: str = "text",
-        *,
-        id: str | None = None,
-        within: str | None = None,
-        key: bytes | Key | None = None,
-        **options: Unpack[MatchingOptions],
-    ) -> Result:
-        """Return the result of `neardup.dedup`, with every decision and its reason.
-
-        Args:
-            text: The column with the texts.
-            id: The column that names the rows in the result; by default `id` if there is one, else
-                their positions.
-            within: Compare only rows with the same value in this column.
-            key: The secret key of hash siphash.
-            **options: The matching options of `neardup.dedup`.
-        """
-        return dedup(self._frame, text=text, id=id, within=within, key=key, **options)
-
-    def drop_duplicates(
-        self,
-        text: str = "text",
-        *,
-        within: str | None = None,
-        key: bytes | Key | None = None,
-        **options: Unpack[MatchingOptions],
-    ) -> pd.DataFrame:
-        """Return the rows without those that are near-duplicates of a row that stays.
-
-        Rows whose text can't be compared, because it is missing or empty, stay.
-
-        Args:
-            text: The column with the texts.
-            within: Compare only rows with the same value in this column.
-            key: The secret key of hash siphash.
-            **options: The matching options of `neardup.dedup`, such as `threshold` and `keep`.
-        """
-        result = self.dedup(text, within=within, key=key, **options)
-        return self._frame.iloc[rows_not_removed(result)]
+    def _clusters(self, numbers: Rows, missing: NDArray[np.bool_]) -> pd.Series:
+        return _clusters(numbers, missing, self._frame.index)
 
     def mark_duplicates(
         self,
@@ -117,27 +78,24 @@ class PandasFrameAccessor:
         )
         return marked
 
-    def cluster(
-        self,
-        text: str = "text",
-        *,
-        within: str | None = None,
-        key: bytes | Key | None = None,
-        **options: Unpack[MatchingOptions],
-    ) -> pd.Series:
-        """Return the cluster of each row: the position of the row that stays for all of them.
 
-        It is missing where a text can't be compared.
+@pd.api.extensions.register_series_accessor("neardup")
+class PandasSeriesAccessor(SeriesMethods[pd.Series]):
+    """Near-duplicate texts of a Series, as `series.neardup`.
 
-        Args:
-            text: The column with the texts.
-            within: Compare only rows with the same value in this column.
-            key: The secret key of hash siphash.
-            **options: The matching options of `neardup.dedup`.
-        """
-        numbers, missing = cluster_numbers(self.dedup(text, within=within, key=key, **options))
-        values = pd.arrays.IntegerArray(numbers, missing)
-        return pd.Series(values, index=self._frame.index, name="cluster")
+    Args:
+        series: The Series of texts.
+    """
+
+    def _take(self, rows: Rows) -> pd.Series:
+        return self._series.iloc[rows]
+
+    def _clusters(self, numbers: Rows, missing: NDArray[np.bool_]) -> pd.Series:
+        return _clusters(numbers, missing, self._series.index)
+
+
+def _clusters(numbers: Rows, missing: NDArray[np.bool_], index: pd.Index) -> pd.Series:
+    return pd.Series(pd.arrays.IntegerArray(numbers, missing), index=index, name="cluster")
 
 
 def _places(rows: Any, count: int) -> Any:
@@ -145,50 +103,3 @@ def _places(rows: Any, count: int) -> Any:
     places = np.full(count, -1, np.int64)
     places[rows] = np.arange(len(rows))
     return places
-
-
-@pd.api.extensions.register_series_accessor("neardup")
-class PandasSeriesAccessor:
-    """Near-duplicate texts of a Series, as `series.neardup`.
-
-    Args:
-        series: The Series of texts.
-    """
-
-    def __init__(self, series: pd.Series) -> None:
-        self._series = series
-
-    def dedup(
-        self, *, key: bytes | Key | None = None, **options: Unpack[MatchingOptions]
-    ) -> Result:
-        """Return the result of `neardup.dedup`, with every decision and its reason.
-
-        Args:
-            key: The secret key of hash siphash.
-            **options: The matching options of `neardup.dedup`.
-        """
-        return dedup(self._series, key=key, **options)
-
-    def drop_duplicates(
-        self, *, key: bytes | Key | None = None, **options: Unpack[MatchingOptions]
-    ) -> pd.Series:
-        """Return the texts without near-duplicates; those that can't be compared stay.
-
-        Args:
-            key: The secret key of hash siphash.
-            **options: The matching options of `neardup.dedup`.
-        """
-        return self._series.iloc[rows_not_removed(self.dedup(key=key, **options))]
-
-    def cluster(
-        self, *, key: bytes | Key | None = None, **options: Unpack[MatchingOptions]
-    ) -> pd.Series:
-        """Return the cluster of each text, as `df.neardup.cluster` does.
-
-        Args:
-            key: The secret key of hash siphash.
-            **options: The matching options of `neardup.dedup`.
-        """
-        numbers, missing = cluster_numbers(self.dedup(key=key, **options))
-        values = pd.arrays.IntegerArray(numbers, missing)
-        return pd.Series(values, index=self._series.index, name="cluster")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup.corpus import json_output
+from neardup.corpus import json_records
 from neardup.corpus.documents import Columns, make_strings
 from neardup.corpus.rows import Edit
 
@@ -35,7 +35,7 @@ def rows_of(text: str) -> list[dict[str, Any]]:
 def test_an_array_stays_an_array(
     tmp_path: Path, rewrite: Rewrite, indent: int | None, block: int, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(json_output, "_BLOCK", block)
+    monkeypatch.setattr(json_records, "_BLOCK", block)
     path, out = tmp_path / "a.json", tmp_path / "kept.json"
     content = json.dumps(RECORDS, indent=indent) + "\n"
     path.write_text(content)
@@ -80,7 +80,7 @@ def test_objects_stay_objects(
 def test_new_texts_are_put_into_kept_records(
     tmp_path: Path, rewrite: Rewrite, layout: str, block: int, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(json_output, "_BLOCK", block)
+    monkeypatch.setattr(json_records, "_BLOCK", block)
     path, out = tmp_path / "a.json", tmp_path / "kept.json"
     if layout == "array":
         path.write_text(json.dumps(RECORDS, indent=2))
