@@ -5,6 +5,7 @@
     │   ├── ParameterError       exit 2, HTTP 400   a parameter out of its range
     │   └── ColumnError          exit 2, HTTP 400   a column that the data does not have
     ├── InputError               exit 1, HTTP 422   a file that can't be read in its format
+    │   ├── MissingInput         exit 2, HTTP 422   a file, folder or object that does not exist
     │   ├── RowError             exit 1, HTTP 422   a bad document while reading with --strict
     │   └── TooManyRejected      exit 1, HTTP 422   more bad documents than --max-rejected allows
     ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
@@ -80,6 +81,12 @@ class InputError(NeardupError):
     def __init__(self, message: str, file: str | None = None) -> None:
         super().__init__(message)
         self.file = file
+
+
+class MissingInput(InputError):  # noqa: N818  # reads as what happened
+    """A file, folder or object that is named does not exist: another name has to be given."""
+
+    exit_code = UsageError.exit_code
 
 
 class RowError(InputError):

@@ -253,13 +253,14 @@ class Spec:
             )
         return cls(**values)
 
-    def require_same(self, other: Spec, mine: str, theirs: str) -> None:
+    def require_same(self, other: Spec, mine: str, theirs: str, cure: str | None = None) -> None:
         """Raise `SpecMismatch` unless both specifications are equal; the error names the fields.
 
         Args:
             other: The specification to compare with.
             mine: What this specification belongs to, for the message.
             theirs: What the other one belongs to.
+            cure: What to do about it; by default, to make both with the same options.
 
         >>> Spec().require_same(Spec(), "the index", "the query")
         """
@@ -270,7 +271,7 @@ class Spec:
             same = " and ".join(dict.fromkeys(SET_BY.get(name, "Spec") for name in differing))
             raise SpecMismatch(
                 f"{mine} ({self.fingerprint[:8]}) and {theirs} ({other.fingerprint[:8]}) differ in "
-                f"{', '.join(shown)}: make both with the same {same}"
+                f"{', '.join(shown)}: {cure or f'make both with the same {same}'}"
             )
 
 

@@ -158,9 +158,9 @@ def test_line_of_20_megabytes_is_read(tmp_path: Path) -> None:
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
     ran = neardup("dedup", tmp_path / "none.jsonl", "-o", tmp_path / "out")
-    refused(ran, 1, f"{tmp_path}/none.jsonl", "no such file")
+    refused(ran, 2, f"{tmp_path}/none.jsonl", "no such file")
     ran = neardup("dedup", tmp_path / "*.jsonl", "-o", tmp_path / "out")
-    refused(ran, 1, f"{tmp_path}/*.jsonl", "no file matches")
+    refused(ran, 2, f"{tmp_path}/*.jsonl", "no file matches")
     assert os.listdir(tmp_path) == []
 
 

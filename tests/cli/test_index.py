@@ -224,7 +224,7 @@ def test_contradicting_query_options_are_refused(tmp_path):
     refused(neardup("query", folder, "a", "--explain", "--similar", 2), 2, "--similar")
     refused(neardup("query", folder, "a", "--explain", "--id", "doc-2"), 2, "leave out the text")
     refused(neardup("query", folder, "--explain"), 2, "one text", "--id ID")
-    refused(neardup("query", folder, "--file", tmp_path / "none"), 1, "No such file")
+    refused(neardup("query", folder, "--file", tmp_path / "none"), 2, "no such file")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     refused(neardup("query", folder, "--file", tmp_path / "binary"), 1, "not UTF-8")
 
@@ -321,7 +321,7 @@ def test_build_from_a_run(tmp_path):
     ran = neardup("query", tmp_path / "ix", edited(1, 79))
     assert "doc-0" in ran.out
     refused(index("build", tmp_path / "b", "--from", tmp_path / "run", "--slots", 64), 2, "--slots")
-    refused(index("build", tmp_path / "b", "--from", tmp_path / "in.jsonl"), 1, "--save-sketches")
+    refused(index("build", tmp_path / "b", "--from", tmp_path / "in.jsonl"), 2, "--save-sketches")
     refused(index("build", tmp_path / "b"), 2, "either INPUT")
 
 

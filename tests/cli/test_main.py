@@ -135,7 +135,7 @@ def test_dedup_prints_progress_and_summary_as_a_process(tmp_path: Path) -> None:
         "neardup: writing",
     ]
     ran = process("dedup", "none.jsonl", "-o", "other", cwd=tmp_path)
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "neardup: none.jsonl: no such file or folder: check the path\n"
 
 

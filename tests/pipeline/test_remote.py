@@ -286,8 +286,8 @@ def test_an_object_that_changes_during_the_run_is_noticed(
 @pytest.mark.parametrize(
     ("url", "code", "parts"),
     [
-        ("s3://no-such-bucket-here/a.jsonl", 1, ("no such bucket", "AWS_ENDPOINT_URL")),
-        (f"{HERE}/none.jsonl", 1, ("no such object or prefix",)),
+        ("s3://no-such-bucket-here/a.jsonl", 2, ("no such bucket", "AWS_ENDPOINT_URL")),
+        (f"{HERE}/none.jsonl", 2, ("no such object or prefix",)),
         (f"{HERE}/none/*.jsonl", 1, ("no object matches",)),
         ("ftp://host/a.jsonl", 2, ("ftp://", "s3")),
         ("s3://*/a.jsonl", 2, ("bucket",)),
@@ -362,7 +362,7 @@ def test_files_of_a_web_server(
         with faulty_proxy(address, faults) as proxy:
             record = dedup(f"{proxy}/a.jsonl?signature=secret", "-o", "out")
         assert faults == []
-        refused(neardup("dedup", f"{address}/none.jsonl", "-o", "x", "-q"), 1, "no such object")
+        refused(neardup("dedup", f"{address}/none.jsonl", "-o", "x", "-q"), 2, "no such object")
         (tmp_path / "www" / "empty.jsonl").touch()
         assert neardup("dedup", f"{address}/empty.jsonl", "-o", "empty", "-q").code == 0
     assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
@@ -426,7 +426,7 @@ def test_files_of_the_hub(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert record["inputs"][0]["file"] == "hf://datasets/me/pages/data/a.jsonl"
     assert (tmp_path / "out" / "kept" / "a.jsonl").read_bytes() == KEPT
     ran = neardup("dedup", "hf://datasets/me/none", "-o", "none", "-q")
-    refused(ran, 1, "hf://datasets/me/none: no such object or prefix")
+    refused(ran, 2, "hf://datasets/me/none: no such object or prefix")
 
 
 def signed(address: str, signature: str) -> str:

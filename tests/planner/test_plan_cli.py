@@ -165,5 +165,5 @@ def test_invalid_requirements_are_usage_errors(arguments: tuple[str, ...]) -> No
 
 def test_missing_or_empty_sample_is_an_error(tmp_path: Path) -> None:
     none, empty = tmp_path / "none.jsonl", write_jsonl(tmp_path / "empty.jsonl", [])
-    refused(neardup("plan", "--sample", none), 1, "no such file")
+    refused(neardup("plan", "--sample", none), 2, "no such file")
     refused(neardup("plan", "--sample", empty, "--json"), 1, "fewer than two documents")

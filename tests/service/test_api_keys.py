@@ -130,14 +130,14 @@ def test_wrong_use_is_refused_with_the_cure(
     refused(neardup("keys", *arguments, "--data", tmp_path), 2, said)
 
 
-def test_help_and_keys_commands_import_no_server_packages() -> None:
+def test_help_and_keys_commands_import_no_server_packages(tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv = ['neardup', *sys.argv[1:]]\n"
         "from neardup.cli import main\n"
         "try: main()\n"
         "finally: print(sorted({'numba', 'fastapi', 'uvicorn'} & set(sys.modules)))"
     )
-    for arguments in (["serve", "--help"], ["keys", "list", "--data", "nowhere"]):
+    for arguments in (["serve", "--help"], ["keys", "list", "--data", str(tmp_path)]):
         ran = subprocess.run(
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
         )

@@ -36,6 +36,7 @@ from neardup.cli.spec import spec
 from neardup.cli.tune import tune
 from neardup.cli.why import why
 from neardup.errors import NeardupError, OutputClosed
+from neardup.formatting import make_printable
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -217,6 +218,6 @@ def explain_error(error: Any) -> tuple[str, int]:
 def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:
     """Exit with a one-line message; without one if it is empty, as after help was shown."""
     if one_line := " ".join(message.split()):
-        line = format_event("failed", one_line) if as_event else f"neardup: {one_line}"
-        print(line, file=sys.stderr)
+        line = f"neardup: {make_printable(one_line)}"
+        print(format_event("failed", one_line) if as_event else line, file=sys.stderr)
     sys.exit(code)

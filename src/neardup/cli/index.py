@@ -66,13 +66,11 @@ def open_to_write(
     memory: str | None = None,
 ) -> Iterator[Index]:
     """Open an existing index for writing."""
-    from neardup.errors import UsageError
-    from neardup.index.folder import read_generations
+    from neardup.index.folder import require_index
     from neardup.index.index import Index
     from neardup.runtime import SILENT
 
-    if read_generations(folder) is None:
-        raise UsageError(f"{folder} holds no index: make one with neardup index build")
+    require_index(folder)
     say = (progress or SILENT).say
     with Index.open(folder, key=read_key(key_file), say=say, memory=memory) as index:
         yield index

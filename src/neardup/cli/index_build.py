@@ -339,10 +339,12 @@ def print_filled(
             "peak_memory_bytes": peak_memory(),
             "index_documents": len(index),
             "fingerprint": index.spec.fingerprint,
+            "not_documents": dict(filled.not_documents.most_common()),
             "unread_files": files.unread.describe(),
         }
         print_json(record | more)
     elif not quiet:
+        from neardup.pipeline.run_summary import unread_lines
         from neardup.wording import format_rejected
 
         again = f"   {filled.again:,} already indexed" if filled.again else ""
@@ -355,6 +357,7 @@ def print_filled(
                 _method(index.options),
                 *format_rejected(reasons, filled.rejected),
                 *map(format_advice, filled.advice),
+                *unread_lines(dict(filled.not_documents.most_common()), files.unread.reasons),
                 f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
                 f"{format_count(len(index), 'document')} in {index.path}",
             )

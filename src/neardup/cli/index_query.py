@@ -142,10 +142,12 @@ def _print_matches(matches: list[SimilarDocument], as_json: bool) -> None:
 
 
 def _read(file: Path | None) -> str:
-    from neardup.errors import InputError
+    from neardup.errors import InputError, MissingInput
 
     try:
         return Path(file or "").read_text("utf-8")
+    except FileNotFoundError:
+        raise MissingInput(f"{file}: no such file: check the path") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}): check the path") from None
     except UnicodeDecodeError:

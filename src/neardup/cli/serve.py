@@ -83,7 +83,12 @@ def serve(
     port: Annotated[
         int,
         option(
-            "N", "The port; 0 takes a free one, which the log states.", default="8080", panel=LISTEN
+            "N",
+            "The port; 0 takes a free one, which the log states.",
+            default="8080",
+            panel=LISTEN,
+            least=0,
+            most=65_535,
         ),
     ] = 8080,
     api_key_file: Annotated[
@@ -145,6 +150,7 @@ def serve(
     """
     require_server()
     from neardup import runtime
+    from neardup.index.folder import read_generations
     from neardup.index.index import Index
     from neardup.service.background import GoldenSet
     from neardup.service.index_service import IndexService, Say
@@ -164,6 +170,7 @@ def serve(
     options = chosen_options(context, given) | given_options(
         {"memory": memory, "keep_texts": keep_texts or None, "key": key}
     )
+    read_generations(data)  # a folder with other files is refused before anything is written to it
     supplied = supplied_key(api_key_file)
     guarded = check_access(data, host, log, supplied)
 
@@ -202,7 +209,7 @@ def require_server() -> None:
     from neardup.errors import UsageError
 
     if not all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client")):
-        raise UsageError("neardup serve needs more packages: pip install '.[serve]' in its folder")
+        raise UsageError("neardup serve needs more packages: pip install 'neardup[serve]'")
 
 
 def supplied_key(file: Path | None) -> str | None:
@@ -269,12 +276,20 @@ def add_key(
     ] = None,
 ) -> None:
     """Make a key and print it once: only a hash of it is stored."""
+    import sys
     import time
 
+    from neardup.index.folder import read_generations
     from neardup.service.api_keys import READ, WRITE, ApiKeys
 
-    created = format_time(time.time())
-    print(ApiKeys(data).add(name, tuple(scope or (READ, WRITE)), created))
+    read_generations(data)  # a folder with other files is refused
+    api_keys = ApiKeys(data)
+    first = not api_keys.guarded
+    chosen = tuple(scope or (READ, WRITE))
+    print(api_keys.add(name, chosen, format_time(time.time())))
+    effect = "; requests without a key are refused from now on" if first else ""
+    note = f"key {name} ({', '.join(chosen)}), shown this once: Authorization: Bearer KEY{effect}"
+    print(note, file=sys.stderr)
 
 
 @keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
@@ -282,13 +297,14 @@ def list_keys(data: Data, as_json: PlainJson = False) -> None:
     """List the keys: name, scopes, time of creation."""
     from neardup.service.api_keys import ApiKeys
 
+    _require_folder(data)
     api_keys = ApiKeys(data).all()
     if as_json:
         rows = ({"name": k.name, "scopes": k.scopes, "created": k.created} for k in api_keys)
         print_json(list(rows))
         return
     if not api_keys:
-        print("no keys: neardup keys add NAME makes one")
+        print(f"no keys in {data}: neardup keys add NAME --data {data} makes one")
     for key in api_keys:
         print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
 
@@ -298,5 +314,16 @@ def revoke_key(name: KeyName, data: Data) -> None:
     """Revoke a key: requests with it are refused from now on."""
     from neardup.service.api_keys import ApiKeys
 
+    _require_folder(data)
     ApiKeys(data).revoke(name)
     print(f"revoked {name}")
+
+
+def _require_folder(data: Path) -> None:
+    """Refuse a folder that does not exist, or is not that of a service."""
+    from neardup.errors import UsageError
+    from neardup.index.folder import read_generations
+
+    if not data.exists():
+        raise UsageError(f"{data} does not exist: give the data folder of a service")
+    read_generations(data)

@@ -211,11 +211,11 @@ def tune(
         **given,
     )
     threads = check_workers(workers)
+    files = find_inputs(inputs, **input_options)
     if out is not None:
         make_folder(out, force)
     results = None if no_cache else open_cache(cache)
     with progress_for(quiet=quiet or as_json) as progress:
-        files = find_inputs(inputs, **input_options)
         say_notes(files, progress)
         chosen = sample_files(files, text, sample, request.options, threads, progress)
         tuning = run_sweep(chosen, request, threads, progress, results)

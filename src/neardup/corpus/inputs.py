@@ -48,7 +48,7 @@ from neardup.corpus.recognition import (
     refuse_hidden_lines,
 )
 from neardup.corpus.urls import hide_secrets, is_url
-from neardup.errors import InputError, ParameterError, UsageError
+from neardup.errors import InputError, MissingInput, ParameterError, UsageError
 from neardup.runtime import Progress
 
 LONGEST_SHOWN = 100
@@ -245,7 +245,7 @@ def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
             "download it first"
         )
     if not glob.has_magic(pattern):
-        raise InputError(f"{_short(pattern)}: no such file or folder: check the path")
+        raise MissingInput(f"{_short(pattern)}: no such file or folder: check the path")
     base = len(os.path.join(_fixed_part(pattern), ""))
     entries = []
     for path in sorted(glob.glob(pattern, recursive=True), key=os.fsencode):
@@ -254,7 +254,7 @@ def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
         elif "**" not in pattern or not os.path.isdir(path):  # what ** matches is looked into
             unread.add(path + "/" * os.path.isdir(path), unread_reason(path))
     if not entries:
-        raise InputError(f"{_short(pattern)}: no file matches: check the pattern")
+        raise MissingInput(f"{_short(pattern)}: no file matches: check the pattern")
     return entries
 
 

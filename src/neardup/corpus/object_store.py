@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 
 from neardup.corpus.urls import is_signed
-from neardup.errors import InputError, NeardupError, OutputError
+from neardup.errors import InputError, MissingInput, NeardupError, OutputError
 
 ATTEMPTS: Final = 6
 FIRST_PAUSE: Final = 0.2
@@ -40,6 +40,7 @@ _DENIED: Final = re.compile(
     "|AuthenticationFailed|Unauthenticated|credential"
 )
 _EXPIRED: Final = re.compile("Expired|EXPIRED")
+NO_BUCKET, NOT_FOUND = "there is no such bucket", "not found"
 _NO_BUCKET: Final = re.compile("NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|BucketNotFound")
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NETWORK_LIBRARIES: Final = ("httpx", "httpcore", "requests", "urllib3", "aiohttp")
@@ -155,20 +156,22 @@ class Remote:
             )
         what, cure = self._cause(error)
         message = f"{self.url}: {what}: {cure}"
-        return OutputError(message) if writing else InputError(message, self.url)
+        if writing:
+            return OutputError(message)
+        return (MissingInput if what in (NO_BUCKET, NOT_FOUND) else InputError)(message, self.url)
 
     def _cause(self, error: Exception) -> tuple[str, str]:
         """Return what went wrong, and the cure."""
         text, status = str(error), _status(error)
         access = _CURES.get(self.family, "the credentials")
         if _NO_BUCKET.search(text):
-            return "there is no such bucket", "check its name and, for S3, AWS_ENDPOINT_URL"
+            return NO_BUCKET, "check its name and, for S3, AWS_ENDPOINT_URL"
         if _EXPIRED.search(text):
             return "the credentials have expired", f"get new ones ({access})"
         if status in (401, 403) or _DENIED.search(text):
             return "access denied", f"check {access}"
         if isinstance(error, FileNotFoundError) or status in (404, 410):
-            return "not found", "check the URL"
+            return NOT_FOUND, "check the URL"
         if is_transient(error):
             tries = f"tried {ATTEMPTS} times"
             return f"the store does not answer ({tries})", "check the network, and run again"

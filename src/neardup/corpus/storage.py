@@ -21,7 +21,7 @@ from neardup.corpus.object_store import (
     Remote,
     StoredObject,
 )
-from neardup.corpus.urls import hide_secrets
+from neardup.corpus.urls import hide_secrets, require_host
 from neardup.errors import InputError, NeardupError, UsageError
 
 
@@ -118,6 +118,7 @@ def open_remote(url: str) -> Remote:
     name = hide_secrets(url)
     scheme = urlsplit(url).scheme.lower()
     if scheme in ("http", "https"):
+        require_host(url)
         return Remote(HttpStore(), name, url)
     if scheme == "hf":
         return Remote(_open_hub(), name, url.partition("://")[2].rstrip("/"))

@@ -61,6 +61,25 @@ def hide_secrets(url: str) -> str:
     return f"{parts.scheme}://{host}{path}"
 
 
+def require_host(url: str) -> None:
+    """Refuse an HTTP URL without a host, or with a port that no server can have.
+
+    >>> require_host("http://host:8000/a.jsonl")
+    """
+    parts = urlsplit(url)
+    try:
+        valid = parts.port != 0
+    except ValueError:  # not shown: what stands there may be a password
+        valid = False
+    if not parts.hostname:
+        raise UsageError(f"{parts.scheme}://...: this URL has no host: check it")
+    if not valid:
+        raise UsageError(
+            f"{parts.scheme}://{parts.hostname}:...: the port of this URL is no number from 1 to "
+            "65535: check it"
+        )
+
+
 def without_signature(url: str) -> str:
     """Return a URL without what its signing added: the same whenever it is signed.
 

@@ -20,7 +20,7 @@ from neardup.corpus import columnar, delimited
 from neardup.corpus.columns import to_strings
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.streams import name_read_errors
-from neardup.errors import ColumnError, InputError, UsageError
+from neardup.errors import ColumnError, InputError, MissingInput, UsageError
 
 Row = tuple[int, Sequence[str | None]]
 """The number of a row, for error messages, and its fields."""
@@ -91,7 +91,7 @@ def rows_of(path: Path, pairs: Names, clusters: Names) -> tuple[Iterator[Row], b
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the file of the golden set")
     if not os.path.lexists(path):  # globs are not expanded
-        raise InputError(f"{path}: no such file: give one file of labelled pairs or clusters")
+        raise MissingInput(f"{path}: no such file: give one file of labelled pairs or clusters")
     (file,) = find_inputs([path])
     if file.format not in (*TABLES, "csv", "tsv"):
         raise InputError(f"{file.name}: a golden set is a TSV, CSV, Parquet or Arrow file")

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError
+from neardup.errors import FormatError, MissingInput
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.load import Loader, new_index
@@ -172,6 +172,8 @@ class Export(BlockReader):
 
 def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT) -> int:
     """Make the index of an exported file in a new folder; return its number of documents."""
+    if not Path(file).exists():
+        raise MissingInput(f"{file}: no such file: give one that neardup index export wrote")
     export = Export(Path(file))
     try:
         with new_index(Path(path), export.settings) as loader:

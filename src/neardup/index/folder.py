@@ -29,6 +29,7 @@ from neardup.errors import FormatError, IndexLocked, OutputError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import write_error
 from neardup.index.store import Store
+from neardup.pipeline.output import RUN_FILE
 
 LISTED: Final = "index.json"
 FIRST: Final = "g1"
@@ -39,6 +40,7 @@ MAKING: Final = "making"
 NEXT: Final = "next.json"
 STORE: Final = "index.sqlite"
 SNAPSHOT: Final = "snapshot"
+BUILD: Final = "neardup index build"
 VERSION: Final = 1
 
 
@@ -59,7 +61,7 @@ def read_generations(folder: Path) -> Generations | None:
         if not path.exists() and _is_unfinished(folder):
             return None
         if not path.exists():
-            raise UsageError(f"{folder} is not an index, and not empty: choose another folder")
+            raise UsageError(_describe_other(folder))
         listed = json.loads(path.read_text("utf-8"))
         if listed["version"] != VERSION:
             raise FormatError(
@@ -67,6 +69,8 @@ def read_generations(folder: Path) -> Generations | None:
                 f"{VERSION}: use the neardup that wrote it, or build the index again"
             )
         return Generations(_name(listed["current"]), _name(listed.get("previous")) or None)
+    except NotADirectoryError:
+        raise UsageError(f"{folder} is a file: give the folder of an index") from None
     except OSError as error:
         raise OutputError(
             f"{folder} can't be read ({error.strerror}): give the folder of an index"
@@ -86,8 +90,24 @@ def require_index(folder: Path) -> Generations:
     """Read index.json; raise UsageError if there is no index."""
     listed = read_generations(folder)
     if listed is None:
-        raise UsageError(f"{folder} holds no index: give the folder of one")
+        why = "" if folder.exists() else " (there is no such folder)"
+        raise UsageError(
+            f"{folder} holds no index{why}: give the folder of an index, or make one with {BUILD}"
+        )
     return listed
+
+
+def _describe_other(folder: Path) -> str:
+    """Return the message for a folder with files that are not those of an index."""
+    if (folder / RUN_FILE).exists():
+        return (
+            f"{folder} holds a run, not an index: give the folder of an index, or make one with "
+            f"{BUILD} (--from {folder}, if the run has saved its sketches)"
+        )
+    return (
+        f"{folder} is not an index, and not empty: give the folder of an index, or an empty one "
+        "for a new index"
+    )
 
 
 def _is_unfinished(folder: Path) -> bool:

@@ -53,6 +53,8 @@ class LoadCounts:
     """Documents that were stored before, with the same id and content."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Rejected documents, by reason."""
+    not_documents: Counter[str] = field(default_factory=Counter)
+    """Records and members of files that are no documents, by reason."""
     seconds: float = 0.0
     advice: list[str] = field(default_factory=list)
     """What the options of the index can't find in such documents."""
@@ -85,6 +87,8 @@ class DocumentBatch:
     """Id and reason of unusable documents."""
     stored: int = 0
     """Bytes of the files that were read for it."""
+    not_documents: Counter[str] = field(default_factory=Counter)
+    """Records and members of these files that are no documents, by reason."""
 
     @property
     def complete(self) -> bool:
@@ -103,6 +107,7 @@ class DocumentBatch:
     def split_at_repeated_ids(self) -> Iterator[DocumentBatch]:
         """Yield parts that have each id once, so that a document can replace an earlier one."""
         part, seen = DocumentBatch(rejected=self.rejected, stored=self.stored), set[str]()
+        part.not_documents = self.not_documents
         for id, text in zip(self.ids, self.texts, strict=True):
             if id in seen:
                 yield part
@@ -157,6 +162,7 @@ def fill(
             refuse_rejected(batch.rejected)
         counts.documents += len(batch.rejected)
         counts.reasons.update(reason for _, reason in batch.rejected)
+        counts.not_documents.update(batch.not_documents)
         future = index.submit(batch.ids, batch.texts, replace=replace)
         if not first.complete:
             first.add(pa.array(batch.texts[:MOST], pa.large_string()))
@@ -188,6 +194,7 @@ def batches(
         row += len(documents)
         batch.append(names, documents)
         batch.stored += chunk.stored
+        batch.not_documents.update(chunk.unread)
         if batch.complete:
             yield batch
             batch = DocumentBatch()

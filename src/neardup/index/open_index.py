@@ -59,7 +59,7 @@ class OpenIndex:
         """
         if folder.read_generations(path) is None:
             if read_only:
-                raise UsageError(f"{path} holds no index: give the folder of one")
+                folder.require_index(path)
             _create_index(path, new_options(spec, key, options), bool(keep_texts))
         with lock_unless(read_only, path) as lock:
             name = folder.require_index(path).current

@@ -159,7 +159,12 @@ def require_options(
     if named:
         spec = _spec(existing.spec, key, named)
     if spec is not None:
-        existing.spec.require_same(spec, "this index", "what is asked for")
+        existing.spec.require_same(
+            spec,
+            "this index",
+            "what is asked for",
+            "leave it out, or change the index with reindex (neardup index reindex)",
+        )
     has, wanted = stated(existing), stated(changed(existing, point) if point else existing)
     # Other bands follow from another threshold: only what was given is named.
     differs = [name for name, value in has.items() if wanted[name] != value]

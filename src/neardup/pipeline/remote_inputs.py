@@ -24,7 +24,7 @@ from neardup.corpus.object_store import BLOCK, ExpiredError, Remote, StoredObjec
 from neardup.corpus.storage import open_remote
 from neardup.corpus.streams import changed_error
 from neardup.corpus.urls import without_signature
-from neardup.errors import InputError, OutputError, UsageError
+from neardup.errors import InputError, MissingInput, OutputError, UsageError
 from neardup.formatting import format_bytes
 from neardup.runtime import Progress
 
@@ -53,7 +53,7 @@ class Fetcher:
         objects = _list_objects(whole)
         if not objects:
             missing = "no object matches" if pattern else "no such object or prefix"
-            raise InputError(f"{whole.url}: {missing}: check the URL", whole.url)
+            raise MissingInput(f"{whole.url}: {missing}: check the URL", whole.url)
         self._found.append((whole, objects))
         if pattern:
             local, root, url_root = f"{glob.escape(str(base))}/{pattern}", base, fixed.url + "/"

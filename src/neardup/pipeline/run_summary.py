@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,23 +70,32 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
 SHOWN_KINDS = 3
 
 
-def _not_documents_line(kinds: dict[str, int]) -> Iterator[str]:
-    """Yield a line with the parts of files that are no documents, if there are any."""
+def unread_lines(
+    kinds: Mapping[str, int], reasons: Mapping[str, int], listed_in: str = ""
+) -> Iterator[str]:
+    """Yield lines with what was not read, if there is anything.
+
+    Args:
+        kinds: The parts of files that are no documents, by kind.
+        reasons: The files that were not read, by reason.
+        listed_in: A remark about where these files are listed.
+    """
     shown = dict(islice(kinds.items(), SHOWN_KINDS))
     listed = [f"{kind}: {count:,}" for kind, count in shown.items()]
     if more := sum(kinds.values()) - sum(shown.values()):
         listed.append(f"others: {more:,}")
     if listed:
         yield "no documents        " + "   ".join(listed)
+    if reasons:
+        yield f"not read            {describe_reasons(reasons)}{listed_in}"
 
 
 def last_lines(record: dict[str, Any], page: str | Path | None) -> Iterator[str]:
     """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
-    yield from _not_documents_line(record.get("not_documents", {}))
+    reasons = record.get("unread_files", {}).get("reasons", {})
+    yield from unread_lines(record.get("not_documents", {}), reasons, "; run.json lists them")
     if skipped := len(record["skipped_files"]):
         yield f"skipped             {format_count(skipped, 'bad file')}; run.json lists them"
-    if reasons := record.get("unread_files", {}).get("reasons"):
-        yield f"not read            {describe_reasons(reasons)}; run.json lists them"
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
     shown = "" if page is None else f"; {page} shows it"
     yield f"{seconds:.1f} s, {memory:,.0f} MB at most{shown}"

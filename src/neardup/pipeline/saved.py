@@ -26,7 +26,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.corpus.shards import Shard
-from neardup.errors import FormatError, NeardupError, OutputError, UsageError
+from neardup.errors import FormatError, MissingInput, NeardupError, OutputError, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import write_error, write_json
 from neardup.pipeline.run_inputs import (
@@ -85,10 +85,17 @@ class SketchSet:
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
         except NeardupError:
             raise
+        except (FileNotFoundError, NotADirectoryError):
+            if not (folder / SET_FILE).exists():
+                raise MissingInput(_no_sketches(folder)) from None
+            raise FormatError(
+                f"{folder} lacks files of its set of sketches: restore them, or make it again with "
+                "neardup dedup --save-sketches"
+            ) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise FormatError(
-                f"{folder} holds no set of sketches ({type(error).__name__}): make one with "
-                "neardup dedup --save-sketches"
+                f"{folder} holds no set of sketches that can be read ({type(error).__name__}): "
+                "make one with neardup dedup --save-sketches"
             ) from None
         sketches = cls(spec, shards, files, kept, ignored, frequencies)
         sketches._check(folder)
@@ -241,6 +248,12 @@ def _link_file(file: BlockReader, folder: Path) -> BlockReader:
         shutil.copyfile(file.path, target)
         target.chmod(0o600)
     return BlockReader(target, SKETCHES_KIND)
+
+
+def _no_sketches(folder: Path) -> str:
+    if not folder.exists():
+        return f"{folder}: no such folder: give a run with --save-sketches, or a set of sketches"
+    return f"{folder} holds no sketches: make the run again with neardup dedup --save-sketches"
 
 
 def find_sketch_folder(folder: Path) -> Path:

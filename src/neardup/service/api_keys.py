@@ -114,8 +114,11 @@ class ApiKeys:
             keys = self.all()
             remaining = [key for key in keys if key.name != name]
             if len(remaining) == len(keys):
-                names = ", ".join(key.name for key in keys) or "none"
-                raise ParameterError(f"there is no key {name!r}: use one of {names}")
+                names = ", ".join(key.name for key in keys)
+                raise ParameterError(
+                    f"{self.path.parent} has no key {name!r}"
+                    + (f": use one of {names}" if names else ", and no others")
+                )
             self._write(remaining)
 
     def _refresh(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import signal
 import socket
 import sys
@@ -256,9 +257,11 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        number = getattr(error, "errno", None)
+        # The text of the error repeats the address; names that can't be resolved have no number.
+        reason = os.strerror(number) if number and number > 0 else str(error)
         raise ParameterError(
-            f"can't listen on {host} port {port} ({reason}): choose others with --host and --port"
+            f"can't listen on {host} port {port} ({reason}): choose another --port or --host"
         ) from None
 
 
