@@ -334,3 +334,20 @@ AsJson = Annotated[
 PlainJson = Annotated[bool, flag("Print JSON instead of text.", "--json", panel=OUTPUT)]
 KEY_HELP: Final = "The key of --hash siphash: 16 bytes, or 32 hexadecimal digits."
 KeyFile = Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=MATCH), RARE]
+RUN_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
+    "text": (Text, "text"),
+    "id": (Id, None),
+    **INPUT_OPTIONS,
+    "strict": (Strict, False),
+    "skip_bad_files": (SkipBadFiles, False),
+    "max_rejected": (MaxRejected, 0.5),
+    "within": (Within, None),
+    "prefer": (Prefer, None),
+    "removed": (Removed, None),
+    "report": (ReportFile, None),
+    "no_kept": (NoKept, False),
+    "force": (Force, False),
+    "memory": (Memory, None),
+    "workers": (Workers, None),
+}
+"""The options of all runs over files, which commands take by `with_run_options`."""

@@ -17,23 +17,10 @@ from neardup.cli.arguments import (
     RARE,
     AsJson,
     Config,
-    Force,
-    Id,
     KeyFile,
-    MaxRejected,
-    Memory,
-    NoKept,
-    Prefer,
     Quiet,
-    Removed,
-    ReportFile,
     RunInputs,
     RunOut,
-    SkipBadFiles,
-    Strict,
-    Text,
-    Within,
-    Workers,
     flag,
     option,
 )
@@ -41,8 +28,7 @@ from neardup.cli.console import print_run, progress_for
 from neardup.cli.key_files import read_key
 from neardup.cli.option_values import stale_bands
 from neardup.cli.settings import SETTINGS
-from neardup.cli.signatures import with_input_options, with_options
-from neardup.corpus.inputs import InputOptions
+from neardup.cli.signatures import with_options, with_run_options
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.option_table import LAYOUT
 
@@ -62,22 +48,15 @@ FLAT = 2
 
 
 @with_options("neardup dedup")
-@with_input_options
+@with_run_options
 def dedup(
     context: typer.Context,
     inputs: RunInputs,
     out: RunOut = None,
     config: Config = None,
-    text: Text = "text",
-    id: Id = None,
     *,
-    input_options: InputOptions,
-    strict: Strict = False,
-    skip_bad_files: SkipBadFiles = False,
-    max_rejected: MaxRejected = 0.5,
+    run_options: dict[str, Any],
     key_file: KeyFile = None,
-    within: Within = None,
-    prefer: Prefer = None,
     merge_rows: Annotated[
         str | None,
         option(
@@ -107,9 +86,6 @@ def dedup(
         ),
         RARE,
     ] = False,
-    removed: Removed = None,
-    report: ReportFile = None,
-    no_kept: NoKept = False,
     save_sketches: Annotated[
         bool,
         flag(
@@ -128,7 +104,6 @@ def dedup(
         ),
         RARE,
     ] = False,
-    force: Force = False,
     dry_run: Annotated[
         bool,
         flag(
@@ -151,8 +126,6 @@ def dedup(
         ),
         RARE,
     ] = None,
-    memory: Memory = None,
-    workers: Workers = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     **given: Any,
@@ -170,7 +143,8 @@ def dedup(
     key = read_key(key_file, quiet)
     stale = stale_bands(context)
     options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
-    check_engine(engine, master, workers)
+    force, memory = run_options["force"], run_options["memory"]
+    check_engine(engine, master, run_options["workers"])
     if dry_run and engine != "local":
         raise UsageError("--dry-run is for --engine local: neardup plan estimates runs on Spark")
     if dry_run and any(map(is_url, [*inputs, *([out] if out else []), *(against or ())])):
@@ -193,7 +167,7 @@ def dedup(
         from neardup.report.run_page import write_report
 
         if by_url and out is not None:
-            refuse_with_urls(prefer, merge_rows, save_sketches, skip_bad_files, input_options)
+            refuse_with_urls(merge_rows, save_sketches, run_options)
             from neardup.pipeline.backends.spark.urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
@@ -201,15 +175,21 @@ def dedup(
                 start_spark(master, progress),
                 inputs,
                 out,
-                make_columns(options, text, id, within, merge_rows),
+                make_columns(
+                    options,
+                    run_options["text"],
+                    run_options["id"],
+                    run_options["within"],
+                    merge_rows,
+                ),
                 options,
-                format=input_options.get("format", "auto"),
+                format=run_options["input_options"].get("format", "auto"),
                 key=key,
                 against=tuple(against or ()),
-                kept=not no_kept,
+                kept=not run_options["no_kept"],
                 pairs=pairs,
-                strict=strict,
-                max_rejected=max_rejected,
+                strict=run_options["strict"],
+                max_rejected=run_options["max_rejected"],
                 force=force,
                 progress=progress,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
@@ -222,32 +202,20 @@ def dedup(
             stored = stack.enter_context(open_indexes(places.against))
             if engine == "spark":
                 refuse_indexes(stored)
+            run_options["force"] |= places.upload is not None
             job = make_job(
                 places.inputs,
                 places.out,
                 options,
-                text=text,
-                id=id,
-                input_options=input_options,
-                within=within,
                 against=places.against,
                 stored=stored,
                 merge_rows=merge_rows,
-                memory=memory,
-                workers=workers,
-                report=write_report,
-                removed=removed,
-                report_file=report,
+                write_report=write_report,
                 pairs=pairs,
-                kept=not no_kept,
-                force=force or places.upload is not None,
-                strict=strict,
-                prefer=prefer,
                 save_sketches=save_sketches,
                 keep_full=keep_full,
-                skip_bad_files=skip_bad_files,
-                max_rejected=max_rejected,
                 key=key,
+                **run_options,
             )
             if engine == "spark":
                 refuse_pipes(job)
@@ -334,20 +302,17 @@ def refuse_indexes(stored: Sequence[IndexCorpus]) -> None:
 
 
 def refuse_with_urls(
-    prefer: str | None,
-    merge_rows: str | None,
-    save_sketches: bool,
-    skip_bad_files: bool,
-    input_options: InputOptions,
+    merge_rows: str | None, save_sketches: bool, run_options: dict[str, Any]
 ) -> None:
     """Refuse options about files, which Spark's own readers don't tell apart."""
     from neardup.errors import UsageError
 
+    input_options = run_options["input_options"]
     options = {
-        "--prefer": prefer,
+        "--prefer": run_options["prefer"],
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
-        "--skip-bad-files": skip_bad_files,
+        "--skip-bad-files": run_options["skip_bad_files"],
         "--include": input_options.get("include"),
         "--exclude": input_options.get("exclude"),
         "--delimiter": input_options.get("delimiter"),

@@ -9,28 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from neardup.cli.arguments import (
     MATCH,
     AsJson,
-    Force,
-    Id,
-    MaxRejected,
-    Memory,
-    NoKept,
-    Prefer,
     Quiet,
-    Removed,
-    ReportFile,
     RunInputs,
     RunOut,
-    SkipBadFiles,
-    Strict,
-    Text,
-    Within,
-    Workers,
     option,
     read_number,
 )
 from neardup.cli.console import print_run, progress_for
-from neardup.cli.signatures import with_input_options, with_options
-from neardup.corpus.inputs import InputOptions
+from neardup.cli.signatures import with_options, with_run_options
 from neardup.formatting import format_count, make_printable
 
 if TYPE_CHECKING:
@@ -39,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @with_options("neardup exact")
-@with_input_options
+@with_run_options
 def exact(
     inputs: RunInputs,
     out: RunOut = None,
@@ -100,21 +86,8 @@ def exact(
             panel=MATCH,
         ),
     ] = None,
-    within: Within = None,
-    text: Text = "text",
-    id: Id = None,
     *,
-    input_options: InputOptions,
-    strict: Strict = False,
-    skip_bad_files: SkipBadFiles = False,
-    max_rejected: MaxRejected = 0.5,
-    prefer: Prefer = None,
-    removed: Removed = None,
-    report: ReportFile = None,
-    no_kept: NoKept = False,
-    force: Force = False,
-    memory: Memory = None,
-    workers: Workers = None,
+    run_options: dict[str, Any],
     quiet: Quiet = False,
     as_json: AsJson = False,
     **given: Any,
@@ -137,27 +110,9 @@ def exact(
         from neardup.pipeline.run import run_job
         from neardup.report.run_page import write_report
 
-        places = stack.enter_context(fetch_urls(inputs, out, (), force, progress))
-        job = make_job(
-            places.inputs,
-            places.out,
-            options,
-            text=text,
-            id=id,
-            input_options=input_options,
-            within=within,
-            memory=memory,
-            workers=workers,
-            report=write_report,
-            removed=removed,
-            report_file=report,
-            kept=not no_kept,
-            force=force or places.upload is not None,
-            strict=strict,
-            prefer=prefer,
-            skip_bad_files=skip_bad_files,
-            max_rejected=max_rejected,
-        )
+        places = stack.enter_context(fetch_urls(inputs, out, (), run_options["force"], progress))
+        run_options["force"] |= places.upload is not None
+        job = make_job(places.inputs, places.out, options, write_report=write_report, **run_options)
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
         job = places.name_files(job)

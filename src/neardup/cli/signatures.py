@@ -1,7 +1,7 @@
 """The signatures of commands: options that come from tables, beside those that a command declares.
 
 `with_options` gives a command the matching options of `option_table`, `with_input_options` those
-about input files.
+about input files, `with_run_options` those of a run over files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from neardup.cli.arguments import INPUT_OPTIONS, KEEP, OUTPUT, RARE, complete, option, read_number
+from neardup.cli.arguments import (
+    INPUT_OPTIONS,
+    KEEP,
+    OUTPUT,
+    RARE,
+    RUN_OPTIONS,
+    complete,
+    option,
+    read_number,
+)
 from neardup.cli.help import HELP_ALL, MANY, RARE_NAMES, HelpAll
 from neardup.cli.option_values import without_replaced
 from neardup.option_table import Option, given_options, options_at
@@ -25,14 +34,48 @@ def with_input_options(command: Callable[..., None]) -> Callable[..., None]:
 
     The command takes them as one parameter, `input_options`, and gives them to `find_inputs`.
     """
+    return _with_group(command, "input_options", INPUT_OPTIONS, _collect_input)
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a run over files, those about its input files included.
+
+    The command takes them as one parameter, `run_options`, and gives them to `make_job`.
+    """
+    return _with_group(command, "run_options", RUN_OPTIONS, _collect_run)
+
+
+def _collect_input(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _collect_run(given: dict[str, Any]) -> dict[str, Any]:
+    options = _collect_input({name: given.pop(name) for name in INPUT_OPTIONS})
+    return given | {"input_options": options}
+
+
+def _with_group(
+    command: Callable[..., None],
+    group: str,
+    members: Mapping[str, tuple[Any, Any]],
+    collect: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Callable[..., None]:
+    """Give a command several options in the place of one parameter.
+
+    Args:
+        command: The command.
+        group: The parameter of the command that gets the values.
+        members: The name of each option, its type and its default.
+        collect: Makes the value of the parameter of the values of the options.
+    """
     hints = get_type_hints(command, include_extras=True)
     parameters = []
     keyword = inspect.Parameter.KEYWORD_ONLY
     for name, parameter in inspect.signature(command).parameters.items():
-        if name == "input_options":
+        if name == group:
             parameters += [
                 inspect.Parameter(option, keyword, default=default, annotation=hint)
-                for option, (hint, default) in INPUT_OPTIONS.items()
+                for option, (hint, default) in members.items()
             ]
         elif parameter.kind is parameter.VAR_KEYWORD:
             parameters.append(parameter.replace(annotation=hints[name]))
@@ -41,9 +84,8 @@ def with_input_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> None:
-        given = {name: values.pop(name) for name in INPUT_OPTIONS}
-        options = {name: value for name, value in given.items() if value is not None}
-        command(input_options=options, **values)
+        given = {name: values.pop(name) for name in members}
+        command(**{group: collect(given)}, **values)
 
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {one.name: one.annotation for one in parameters}

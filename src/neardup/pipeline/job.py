@@ -208,9 +208,10 @@ def make_job(
     merge_rows: str | None = None,
     memory: str | int | None = None,
     workers: int | None = None,
-    report: Callable[[Path, str], object] | None = None,
+    write_report: Callable[[Path, str], object] | None = None,
     removed: str | Path | None = None,
-    report_file: str | Path | None = None,
+    report: str | Path | None = None,
+    no_kept: bool = False,
     **others: Any,
 ) -> Job:
     """Return the job that a user asks for; find the inputs and check everything that can be.
@@ -228,19 +229,20 @@ def make_job(
         merge_rows: The column whose value the rows of one document share.
         memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
         workers: Threads to use; None for one per core.
-        report: Called with the finished folder and with the title of its report.
+        write_report: Called with the finished folder and with the title of its report.
         removed: The file for the table of removed documents, if `out` is a file.
-        report_file: The file for the report page, if `out` is a file.
+        report: The file for the report page, if `out` is a file.
+        no_kept: Whether the kept rows are not written.
         **others: Fields of `Job` that are given to it as they are.
     """
     if out is None:
         if DASH not in map(str, inputs):
             raise UsageError("give -o OUT: a folder, a file, or - for standard output")
         out = DASH
-    file = choose_output(out, removed, report_file)
+    file = choose_output(out, removed, report)
     place = Path(tempfile.gettempdir(), "neardup-stdout") if str(out) == DASH else Path(out)
-    if report is not None and (file is None or file.report is not None):
-        others["finish"] = lambda folder: report(folder, place.resolve().name)
+    if write_report is not None and (file is None or file.report is not None):
+        others["finish"] = lambda folder: write_report(folder, place.resolve().name)
     input_options = input_options or {}
     files = find_with_standard_input(inputs, input_options)
     return Job(
@@ -253,6 +255,7 @@ def make_job(
         options=options,
         columns=make_columns(options, text, id, within, merge_rows),
         workers=check_workers(workers),
+        kept=not no_kept,
         folders=tuple(os.fspath(path) for path in inputs if os.path.isdir(path)),
         against=tuple(map(Path, against)),
         merge_rows=merge_rows is not None,
