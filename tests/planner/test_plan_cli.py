@@ -92,13 +92,14 @@ def test_only_config_files_are_replaced_and_only_with_force(tmp_path: Path) -> N
 def test_last_line_is_the_dedup_command(tmp_path: Path) -> None:
     config = tmp_path / ("a long name with spaces " * 5 + ".toml")
     few = ("--documents", "10", "--no-calibrate", "-o", config, "--force")
-    command = f"neardup dedup INPUT -o OUT --config {shlex.quote(str(config))}"
+    point = f"--config {shlex.quote(str(config))}"
+    command = f"next: neardup dedup INPUT -o OUT {point}"
     assert neardup("plan", *few).out.splitlines()[-1] == command
     assert (
         neardup("plan", *few, "--memory", "4GB").out.splitlines()[-1] == f"{command} --memory 4GB"
     )
     index = neardup("plan", *few, "--memory", "4GB", "--for", "index")
-    assert index.out.splitlines()[-1] == command
+    assert index.out.splitlines()[-1] == f"next: neardup index build INDEX INPUT {point}"
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_last_line_runs_on_spark(tmp_path: Path) -> None:
     config = tmp_path / "p.toml"
     ran = neardup(*ASKED, "-o", config, "--memory", "32GB")
     command = ran.out.splitlines()[-1]
-    assert command == f"neardup dedup INPUT -o OUT --config {config} --engine spark"
+    assert command == f"next: neardup dedup INPUT -o OUT --config {config} --engine spark"
     assert load_config(config)["threshold"] == 0.8
 
 

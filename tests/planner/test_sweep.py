@@ -62,7 +62,7 @@ def test_axes_parse_lists_numbers_and_texts_alike():
         ({"sketches": "simhash", "slots": 64, "bands": "4x4,auto"}, "a simhash has no bands", 1),
         ({"sketches": "simhash", "slots": "32,64,256"}, "a simhash has 64 or 128 bits", 2),
         (
-            {"slots": 64, "bands": "4x4", "bits": "3,8,32", "verify": "estimate"},
+            {"slots": 64, "bands": "4x4", "bits": "64,8,32", "verify": "estimate"},
             "this sketch has no slots of that width",
             1,
         ),
@@ -91,7 +91,7 @@ axes = st.fixed_dictionaries(
         "shingles": st.sampled_from(["word:1", "char:4,line:1"]),
         "thresholds": st.sampled_from(["0.05", "0.5,1.0"]),
         "verify": st.sampled_from(["exact", "estimate,none"]),
-        "bits": st.sampled_from([1, 8, 32, 5]),
+        "bits": st.sampled_from([1, 8, 32, 64]),
         "buckets": st.just(100),
         "vocabulary": st.just("50,1000"),
     },

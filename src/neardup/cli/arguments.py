@@ -332,6 +332,26 @@ AsJson = Annotated[
     bool, flag("Print the content of run.json instead of the summary.", "--json", panel=OUTPUT)
 ]
 PlainJson = Annotated[bool, flag("Print JSON instead of text.", "--json", panel=OUTPUT)]
+GoldenPairs = Annotated[
+    str | None,
+    option(
+        "NAMES",
+        "The golden set holds pairs, in these columns; without a third one all are duplicates.",
+        default="id1,id2,label",
+        panel=INPUT,
+    ),
+    RARE,
+]
+GoldenClusters = Annotated[
+    str | None,
+    option(
+        "NAMES",
+        "The golden set holds clusters, in these columns.",
+        default="id,cluster",
+        panel=INPUT,
+    ),
+    RARE,
+]
 KEY_HELP: Final = "The key of --hash siphash: 16 bytes, or 32 hexadecimal digits."
 KeyFile = Annotated[Path | None, option("FILE", KEY_HELP, default="none", panel=MATCH), RARE]
 RUN_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {

@@ -15,6 +15,8 @@ from neardup.cli.arguments import (
     OUTPUT,
     RARE,
     Config,
+    GoldenClusters,
+    GoldenPairs,
     Id,
     Quiet,
     Text,
@@ -25,6 +27,7 @@ from neardup.cli.arguments import (
 )
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.key_files import read_api_key
+from neardup.cli.next_command import print_next
 from neardup.cli.option_values import chosen_options
 from neardup.cli.settings import settings_in_effect
 from neardup.cli.signatures import with_input_options, with_options
@@ -97,26 +100,8 @@ def evaluate(
         ),
         RARE,
     ] = None,
-    pairs: Annotated[
-        str | None,
-        option(
-            "NAMES",
-            "GOLDEN holds pairs, in these columns; without a third one all are duplicates.",
-            default="id1,id2,label",
-            panel=INPUT,
-        ),
-        RARE,
-    ] = None,
-    clusters: Annotated[
-        str | None,
-        option(
-            "NAMES",
-            "GOLDEN holds clusters, in these columns.",
-            default="id,cluster",
-            panel=INPUT,
-        ),
-        RARE,
-    ] = None,
+    pairs: GoldenPairs = None,
+    clusters: GoldenClusters = None,
     text: Text = "text",
     id: Id = None,
     *,
@@ -221,8 +206,9 @@ def evaluate(
         if out is not None:
             write_evaluation(evaluation, out, golden, run, gates)
     print_evaluation(evaluation, out, quiet, as_json)
-    if corpus and not (quiet or as_json or run or service):
-        print_next_command(evaluation, corpus, text, id, point)
+    better = best_options(evaluation, point)
+    if corpus and better is not None and not (quiet or as_json or run or service):
+        print_next(["neardup", "dedup", *corpus, "-o", "OUT"], text, id, input_options, better)
     missed = [gate for gate in gates if not gate.met]
     for gate in missed:
         print(f"neardup: {gate}", file=sys.stderr)
@@ -330,33 +316,22 @@ def print_evaluation(evaluation: Evaluation, out: Path | None, quiet: bool, as_j
             print(f"{out / HTML} shows it")
 
 
-def print_next_command(
-    evaluation: Evaluation,
-    corpus: list[str],
-    text: str,
-    id: str | None,
-    point: dict[str, Any],
-) -> None:
-    """Print the command that removes duplicates with the best threshold."""
-    import shlex
+def best_options(evaluation: Evaluation, point: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the options with the best threshold, and the bands for it; None if none is known.
 
+    The threshold stays if the labels don't show another to be better.
+    """
     from neardup.option_table import default_of
 
     sweep = evaluation.sweep
     if sweep is None or sweep.best is None or sweep.as_good is None:
-        return
+        return None
     now = point.get("threshold", default_of("threshold"))
     low, high = sweep.as_good
     best = now if low <= now <= high else sweep.best
-    options = {name: value for name, value in point.items() if name not in LAYOUT}
-    options |= {"threshold": best}
-    words = ["neardup", "dedup", *corpus, "-o", "OUT"]
-    words += ["--text", text] if text != "text" else []
-    words += ["--id", id] if id is not None else []
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            words += [f"--{name.replace('_', '-')}", str(one)]
-    print(f"next: {shlex.join(words)}")
+    return {name: value for name, value in point.items() if name not in LAYOUT} | {
+        "threshold": best
+    }
 
 
 def width() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from neardup.cli.arguments import OUTPUT, RARE, PlainJson, Quiet, Text, flag, option, read_number
 from neardup.cli.console import print_json, progress_for
+from neardup.cli.next_command import print_next
 from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.option_table import BandOptions, SignatureOptions, ThresholdOptions, options_of
@@ -207,12 +207,17 @@ def plan(
         print_json(made.to_json())
     elif not quiet:
         show(made)
-        if out is not None:
-            limits = () if memory is None or made.sla.purpose == "index" else ("--memory", memory)
-            if made.spark is not None:
-                limits = ("--engine", "spark")
-            run = ("neardup", "dedup", "INPUT", "-o", "OUT", "--config", str(out), *limits)
-            print(f"\n{shlex.join(run)}")
+        if sample or out is not None:
+            what, point = sample or ["INPUT"], out or made.options
+            print()
+            if made.sla.purpose == "index":
+                command = ["neardup", "index", "build", "INDEX", *what]
+                print_next(command, text, None, input_options, point)
+            else:
+                limits = [] if memory is None else ["--memory", memory]
+                limits = limits if made.spark is None else ["--engine", "spark"]
+                command = ["neardup", "dedup", *what, "-o", "OUT"]
+                print_next(command, text, None, input_options, point, *limits)
     if not made.met:
         raise typer.Exit(1)
 

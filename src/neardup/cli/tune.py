@@ -14,6 +14,9 @@ from neardup.cli.arguments import (
     MATCH,
     OUTPUT,
     RARE,
+    GoldenClusters,
+    GoldenPairs,
+    Id,
     Inputs,
     Quiet,
     Text,
@@ -23,11 +26,14 @@ from neardup.cli.arguments import (
     read_number,
 )
 from neardup.cli.console import make_console, print_json, progress_for
+from neardup.cli.next_command import print_next
 from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
+    from neardup.evaluation.golden import LabelledPairs
+    from neardup.planner.label_choice import LabelChoice
     from neardup.planner.trial_cache import TrialCache
     from neardup.planner.tuning import TrialPoint, Tuning
 
@@ -44,6 +50,21 @@ def tune(
     text: Text = "text",
     *,
     input_options: InputOptions,
+    id: Id = None,
+    golden: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Labelled pairs (id1, id2, label) or clusters (id, cluster) of the documents: TSV, "
+            "CSV, Parquet or Arrow. They choose the shingle and the threshold; --shingle and "
+            "--threshold stay unless others are better on pairs that are held out.",
+            default="none, --shingle and --threshold are given",
+            panel=MATCH,
+            readable=False,
+        ),
+    ] = None,
+    pairs: GoldenPairs = None,
+    clusters: GoldenClusters = None,
     sample: Annotated[
         int, option("N", "Try operating points on this many documents.", panel=INPUT)
     ] = 5_000,
@@ -82,12 +103,22 @@ def tune(
     ] = "minhash,oneperm",
     shingles: Annotated[
         str | None,
-        option("LIST", "Shingles of the trials.", default="that of --shingle", panel=AXES),
+        option(
+            "LIST",
+            "Shingles of the trials.",
+            default="that of --shingle; with --golden word:5,word:3,word:2,char:9,char:5",
+            panel=AXES,
+        ),
         RARE,
     ] = None,
     thresholds: Annotated[
         str | None,
-        option("LIST", "Thresholds of the trials.", default="that of --threshold", panel=AXES),
+        option(
+            "LIST",
+            "Thresholds of the trials.",
+            default="that of --threshold; with --golden 0.3 to 0.99",
+            panel=AXES,
+        ),
         RARE,
     ] = None,
     verify: Annotated[
@@ -185,11 +216,13 @@ def tune(
 
     All pairs of the sample are compared, so that each trial's recall and precision are known. The
     cheapest trial that finds enough is recommended. Trials that were finished earlier are not run
-    again.
+    again. With --golden, labelled pairs choose the shingle and the threshold first.
     """
+    from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
+    from neardup.evaluation.operating_point import read_named
     from neardup.planner.sweep import SweepRequest
-    from neardup.planner.tuner import run_sweep, sample_files
+    from neardup.planner.tuner import find_labelled, run_sweep, sample_files, tune_by_labels
 
     axes = {
         "slots": slots,
@@ -208,8 +241,10 @@ def tune(
         time_limit=time_limit,
         documents=documents,
         axes=axes,
+        by_labels=golden is not None,
         **given,
     )
+    labelled = None if golden is None else read_labels(golden, pairs, clusters)
     threads = check_workers(workers)
     files = find_inputs(inputs, **input_options)
     if out is not None:
@@ -217,11 +252,36 @@ def tune(
     results = None if no_cache else open_cache(cache)
     with progress_for(quiet=quiet or as_json) as progress:
         say_notes(files, progress)
-        chosen = sample_files(files, text, sample, request.options, threads, progress)
-        tuning = run_sweep(chosen, request, threads, progress, results)
+        if labelled is None:
+            chosen = sample_files(files, text, sample, request.options, threads, progress)
+            tuning = run_sweep(chosen, request, threads, progress, results)
+        else:
+            named = read_named(files, Columns(text=text, id=id), threads, progress)
+            chosen, labels = find_labelled(named, labelled, sample, request.options)
+            tuning = tune_by_labels(chosen, labels, request, threads, progress, results)
     if out is not None:
         write_sweep(tuning, out)
-    print_tuning(tuning, out, as_json, quiet)
+    print_tuning(tuning, as_json, quiet)
+    if tuning.best.done and not (as_json or quiet):
+        command = ["neardup", "dedup", *inputs, "-o", "OUT"]
+        best = short_options(tuning) if out is None else out / "tuned.toml"
+        print_next(command, text, id, input_options, best)
+
+
+def short_options(tuning: Tuning) -> dict[str, Any]:
+    """Return the recommended options without those that a run would choose itself."""
+    usual = {"verify", "slots", "bands", "rows"} if tuning.best is tuning.default else set()
+    return {name: value for name, value in tuning.options.items() if name not in usual}
+
+
+def read_labels(golden: Path, pairs: str | None, clusters: str | None) -> LabelledPairs:
+    """Read the labelled pairs before anything else; one of them at least can be used."""
+    from neardup.evaluation.golden import no_pairs_error, read_golden
+
+    labelled = read_golden(golden, pairs, clusters)
+    if not len(labelled):
+        raise no_pairs_error(labelled)
+    return labelled
 
 
 def open_cache(folder: Path | None) -> TrialCache:
@@ -272,7 +332,7 @@ def write_sweep(tuning: Tuning, out: Path) -> None:
 
     write_json(out / "tuning.json", tuning.to_json())
     tuning.to_csv(out / "sweep.csv")
-    write_config(out / "tuned.toml", tuning.options, tuning.reasons)
+    write_config(out / "tuned.toml", tuning.options, [*tuning.labelled, *tuning.reasons])
     write_text(out / "tuning.html", tuning_page(tuning))
 
 
@@ -293,12 +353,16 @@ VARYING: dict[str, Callable[[TrialPoint], str]] = {
 """Columns of the operating points that are shown if the points differ in them."""
 
 
-def print_tuning(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -> None:
+def print_tuning(tuning: Tuning, as_json: bool, quiet: bool) -> None:
     """Print the table and the recommendation; JSON with `as_json`, nothing if quiet."""
     if as_json:
         print_json(tuning.to_json())
     elif not quiet:
         console = make_console(TABLE_WIDTH)
+        if tuning.labels is not None and tuning.labels.tried:
+            console.print(label_table(tuning.labels))
+        for line in tuning.labelled:
+            console.print(line)
         console.print(describe_sample(tuning))
         table, width = fit_table(tuning, console)
         terminal_width, console.width = console.width, max(console.width, width)
@@ -307,8 +371,6 @@ def print_tuning(tuning: Tuning, out: Path | None, as_json: bool, quiet: bool) -
         console.print(legend(tuning))
         for line in (*tuning.reasons, *tuning.compared):
             console.print(line)
-        if out is not None:
-            console.print(f"{out / 'tuned.toml'} is for neardup dedup --config", soft_wrap=True)
 
 
 def describe_sample(tuning: Tuning) -> str:
@@ -331,6 +393,33 @@ def legend(tuning: Tuning) -> str:
         f"> recommended, d the default for a recall of {tuning.recall:g}; t_sig and t_rest of the "
         "sample, all s of all documents, on one core"
     )
+
+
+def label_table(labels: LabelChoice) -> Any:
+    """Return a table with the held-out figures of each shingle that labels could choose."""
+    from rich.table import Table
+
+    from neardup.formatting import format_ratio
+
+    heads = ("", "shingle", "threshold", "as good", "recall", "precision", "F1, held out")
+    table = Table(*heads, box=None, header_style="bold", padding=(0, 1, 0, 0))
+    for column in table.columns:
+        column.no_wrap = True
+    for one in labels.tried:
+        used = labels.changed and one.shingle == labels.chosen.shingle
+        low, high = one.as_good
+        scores = one.held_out
+        table.add_row(
+            ">" if used else "",
+            one.shingle,
+            f"{one.threshold:g}",
+            f"{low:g} to {high:g}",
+            format_ratio(scores.recall.value),
+            format_ratio(scores.precision.value),
+            str(scores.f1),
+            style="bold" if used else None,
+        )
+    return table
 
 
 def fit_table(tuning: Tuning, console: Any) -> tuple[Any, int]:

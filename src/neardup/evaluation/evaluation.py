@@ -27,11 +27,16 @@ from neardup.evaluation.golden import (
     LabelledPairs,
     load_golden,
     no_pairs_error,
-    no_pairs_left_error,
     printable_id,
 )
 from neardup.evaluation.golden_file import Names
-from neardup.evaluation.operating_point import GoldenFinder, OperatingPoint, corpus_files, reader
+from neardup.evaluation.operating_point import (
+    GoldenFinder,
+    OperatingPoint,
+    corpus_files,
+    reader,
+    usable_pairs,
+)
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.results import Case, Evaluation, Losses, Rand
 from neardup.evaluation.sample import choose_among
@@ -246,11 +251,7 @@ def _usable(
     """Return the golden set without documents that can't be compared, and notes about it."""
     used, notes = labelled, []
     if point is not None:
-        used = used.without("unknown ids", np.flatnonzero(point.golden.row < 0))
-        used = used.without("empty documents", point.empty)
-        if not len(used):
-            raise no_pairs_left_error(used, point.golden.names)
-        used = replace(used, flaws=used.flaws | {SEVERAL: point.golden.repeated})
+        used = usable_pairs(labelled, point)
     elif finished is not None:
         used = replace(used, flaws=used.flaws | {SEVERAL: finished.repeated})
         if len(finished.unnamed) == len(used.ids) and finished.named:

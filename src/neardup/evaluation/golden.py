@@ -196,6 +196,11 @@ def _checked(ids: list[str], a: Integers, b: Integers, label: NDArray[np.bool_])
     return LabelledPairs(ids, a[used], b[used], label[used], None, flaws)
 
 
+def format_flaws(golden: LabelledPairs) -> str:
+    """Return the rows that were dropped, by the reason: "2 repeated, 1 unknown ids"."""
+    return ", ".join(f"{flaw.count:,} {name}" for name, flaw in golden.flaws.items() if flaw.count)
+
+
 def too_large_error(what: str) -> InputError:
     """Return the error for a golden set with too many pairs."""
     return InputError(
@@ -206,10 +211,10 @@ def too_large_error(what: str) -> InputError:
 
 def no_pairs_error(golden: LabelledPairs) -> InputError:
     """Return the error for a golden set without a usable pair, with the flaws of its rows."""
-    flaws = ", ".join(f"{flaw.count:,} {name}" for name, flaw in golden.flaws.items() if flaw.count)
+    flaws = format_flaws(golden) or "it has no rows"
     return InputError(
-        f"the golden set has no pair that can be used ({flaws or 'it has no rows'}): give pairs of "
-        "ids with a label, or ids with their clusters"
+        f"the golden set has no pair that can be used ({flaws}): give pairs of ids with a label, "
+        "or ids with their clusters"
     )
 
 

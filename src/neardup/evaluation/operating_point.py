@@ -6,7 +6,7 @@ The corpus is read once to find the golden documents; only their texts stay in m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from neardup.corpus.documents import Columns, Documents, make_strings, render
 from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, say_notes
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
-from neardup.evaluation.golden import LISTED, Flaw
+from neardup.evaluation.golden import LISTED, SEVERAL, Flaw, LabelledPairs, no_pairs_left_error
 from neardup.evaluation.lab import estimate_verifier, exact_verifier, unnamed_documents
 from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
@@ -116,9 +116,9 @@ def reader(
     """Return a function that reads a corpus: files by paths, or a list or a table."""
     files = corpus_files(corpus, input_options)
     if files is None:
-        return lambda: _read_data(corpus, columns)
+        return lambda: read_named_data(corpus, columns)
     say_notes(files, progress)
-    return lambda: _read_files(files, columns, workers, progress)
+    return lambda: read_named(files, columns, workers, progress)
 
 
 def corpus_files(corpus: Any, input_options: InputOptions) -> InputFiles | None:
@@ -129,7 +129,7 @@ def corpus_files(corpus: Any, input_options: InputOptions) -> InputFiles | None:
     return find_inputs(corpus, **input_options) if are_paths else None
 
 
-def _read_files(
+def read_named(
     files: Sequence[InputFile], columns: Columns, workers: int, progress: Progress
 ) -> Iterator[NamedDocuments]:
     """Read files; documents without an id are named by file and row."""
@@ -148,7 +148,7 @@ def _read_files(
         progress.advance(chunk.stored)
 
 
-def _read_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
+def read_named_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
     """Read a list or a table; documents without an id are named by their row."""
     row = 0
     for documents in read_data(data, columns):
@@ -266,3 +266,12 @@ class OperatingPoint:
         for _ in map_in_order(range(0, len(a), PAIRS_AT_ONCE), judge_batch, self.workers):
             pass
         return result
+
+
+def usable_pairs(labelled: LabelledPairs, point: OperatingPoint) -> LabelledPairs:
+    """Return the labelled pairs without documents that are missing or empty, which are counted."""
+    used = labelled.without("unknown ids", np.flatnonzero(point.golden.row < 0))
+    used = used.without("empty documents", point.empty)
+    if not len(used):
+        raise no_pairs_left_error(used, point.golden.names)
+    return replace(used, flaws=used.flaws | {SEVERAL: point.golden.repeated})

@@ -11,6 +11,7 @@ interval is then somewhat wider.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -169,11 +170,9 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
     f1 = [one.f1.value for one in scores]
     best = as_good = None
     if 0 < positives < len(label):
-        most = max(value or 0.0 for value in f1)
-        equal = [place for place, value in enumerate(f1) if (value or 0.0) == most]
-        place = equal[len(equal) // 2]
+        place = best_place([value or 0.0 for value in f1])
         best = float(thresholds[place])
-        low, high = _range_as_good(tp, fp, place)
+        low, high = find_as_good(tp, fp, place)
         as_good = [float(thresholds[low]), float(thresholds[high])]
     return ThresholdSweep(
         thresholds.tolist(),
@@ -185,10 +184,22 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
     )
 
 
+def best_place(f1: Sequence[float]) -> int:
+    """Return the place of the best F1, the middle one of several.
+
+    >>> best_place([0.1, 0.9, 0.9, 0.9, 0.2])
+    2
+    """
+    most = max(f1)
+    equal = [place for place, value in enumerate(f1) if value == most]
+    return equal[len(equal) // 2]
+
+
 SIGNIFICANT: Final = 0.05
+"""A difference that a fair coin makes less often than this is taken for one."""
 
 
-def _range_as_good(tp: Integers, fp: Integers, best: int) -> tuple[int, int]:
+def find_as_good(tp: Integers, fp: Integers, best: int) -> tuple[int, int]:
     """Return the places of the first and last threshold around the best that are not worse.
 
     Between two thresholds only the pairs in between are judged differently: a duplicate is right
@@ -199,7 +210,7 @@ def _range_as_good(tp: Integers, fp: Integers, best: int) -> tuple[int, int]:
     def is_worse(place: int) -> bool:
         duplicates, others = abs(int(tp[best] - tp[place])), abs(int(fp[best] - fp[place]))
         wrong = duplicates if place > best else others
-        return _sign_test(wrong, duplicates + others) < SIGNIFICANT
+        return sign_test(wrong, duplicates + others) < SIGNIFICANT
 
     low = high = best
     while low > 0 and not is_worse(low - 1):
@@ -209,10 +220,10 @@ def _range_as_good(tp: Integers, fp: Integers, best: int) -> tuple[int, int]:
     return low, high
 
 
-def _sign_test(wrong: int, count: int) -> float:
+def sign_test(wrong: int, count: int) -> float:
     """Return the probability of at least `wrong` heads in `count` throws of a fair coin.
 
-    >>> _sign_test(5, 5), _sign_test(0, 5)
+    >>> sign_test(5, 5), sign_test(0, 5)
     (0.03125, 1.0)
     """
     if wrong <= count // 2:

@@ -14,6 +14,7 @@ from neardup.formatting import parse_count
 from neardup.lsh.curve import Curve, check_threshold, choose_curve
 from neardup.option_table import VERIFY, ReferenceOptions
 from neardup.options import Options
+from neardup.planner.label_choice import SHINGLES, THRESHOLDS
 from neardup.planner.shingle_comparison import ComparedShingle, parse_compared
 from neardup.planner.tuning import TrialPoint
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
@@ -197,9 +198,13 @@ class SweepRequest:
         time_limit: float = TIME_LIMIT,
         documents: float | str | None = None,
         axes: Mapping[str, Any],
+        by_labels: bool = False,
         **options: Unpack[ReferenceOptions],
     ) -> SweepRequest:
-        """Check the options of `neardup.tune`; `axes` has the values of each axis."""
+        """Check the options of `neardup.tune`; `axes` has the values of each axis.
+
+        With `by_labels`, shingles and thresholds are those that labels choose from.
+        """
         if not 0.0 < check_number("time limit", time_limit) <= LONGEST:
             raise ParameterError(
                 f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, not "
@@ -218,6 +223,10 @@ class SweepRequest:
             number = check_whole(
                 "documents", parse_count(documents, "documents"), 2, MOST_DOCUMENTS
             )
+        if by_labels:
+            usual = {"shingles": SHINGLES, "thresholds": THRESHOLDS}
+            axes = {**axes, **{name: axes.get(name) or usual[name] for name in usual}}
+            compare = "none" if compare in (None, AUTO) else compare
         space = SweepSpace.of(reference, **axes)
         request = cls(
             reference,
@@ -236,6 +245,18 @@ class SweepRequest:
         """Return the shingles to compare; `advised` if the documents call for another one."""
         reference = ComparedShingle(self.reference.shingle, self.reference.threshold)
         return parse_compared(self.compare, reference, advised)
+
+    def at(self, shingle: str, threshold: float) -> SweepRequest:
+        """Return the request with the shingle and threshold that labels have chosen."""
+        options = Options.of(
+            shingle=shingle,
+            threshold=threshold,
+            recall=self.recall,
+            seed=self.reference.seed,
+            **self.shared,
+        )
+        space = replace(self.space, shingles=(shingle,), thresholds=(threshold,))
+        return replace(self, reference=TrialPoint.of(options), space=space)
 
     @property
     def options(self) -> Options:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,15 +25,19 @@ from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile
 from neardup.errors import FormatError, InputError
+from neardup.evaluation.golden import LabelledPairs, load_golden, no_pairs_error
+from neardup.evaluation.golden_file import Names
 from neardup.evaluation.lab import DistinctDocuments, ShingleSets, as_documents
+from neardup.evaluation.operating_point import GoldenFinder, NamedDocuments, read_named_data
 from neardup.evaluation.sample import Sample, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.first_look import FirstDocuments
 from neardup.option_table import ReferenceOptions, takes_options
 from neardup.options import Options
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
+from neardup.planner.label_choice import LabelledDocuments, choose_by_labels
 from neardup.planner.recommendation import Growth, Target, advise
-from neardup.planner.shingle_comparison import ShingleComparison, compare_shingles
+from neardup.planner.shingle_comparison import ComparedShingle, ShingleComparison, compare_shingles
 from neardup.planner.sweep import TIME_LIMIT, SweepRequest
 from neardup.planner.trial_cache import TrialCache
 from neardup.planner.trial_worker import TrialWorker, write_task
@@ -129,6 +133,63 @@ def sample_table(
         read_data(data, Columns(text=join_names(text))),
     )
     return TrialSample.of(choose_among(batches, number, options.spec.seed, options.spec), options)
+
+
+def find_labelled(
+    batches: Iterable[NamedDocuments], labelled: LabelledPairs, count: int, options: Options
+) -> tuple[TrialSample, LabelledDocuments]:
+    """Choose `count` documents of named batches, and find those that are labelled.
+
+    Args:
+        batches: The documents with their names.
+        labelled: The labelled pairs.
+        count: The number of documents of the sample.
+        options: The options that define a true pair, unless labels choose others.
+    """
+    number, spec = check_whole("the sample", count, 2, LARGEST), options.spec
+    finder = GoldenFinder(labelled.ids)
+    sample = choose_among(finder.watch(batches), number, spec.seed, spec)
+    return TrialSample.of(sample, options), LabelledDocuments(labelled, finder.result())
+
+
+def tune_by_labels(
+    sample: TrialSample,
+    labels: LabelledDocuments,
+    request: SweepRequest,
+    workers: int,
+    progress: Progress,
+    results: TrialCache | None = None,
+) -> Tuning:
+    """Choose shingle and threshold by labels, then the sketch and the bands by trials.
+
+    Args:
+        sample: The documents to try operating points on.
+        labels: The labelled documents.
+        request: What is required; shingles and thresholds are those to choose from.
+        workers: Threads that compare pairs; a trial has one.
+        progress: Receives the progress.
+        results: The cache of trials; None runs all of them.
+    """
+    reference, space = request.reference, request.space
+    with hold_signals() as raise_signals:
+        choice = choose_by_labels(
+            labels,
+            ComparedShingle(reference.shingle, reference.threshold),
+            request.recall,
+            space.shingles,
+            space.thresholds,
+            {**request.shared, "seed": reference.seed},
+            workers,
+            InterruptibleProgress(progress, raise_signals),
+        )
+    decided = request.at(choice.chosen.shingle, choice.chosen.threshold)
+    if decided.reference.shingle != reference.shingle:
+        sample = TrialSample.of(sample.sample, decided.options)
+    tuning = run_sweep(sample, decided, workers, progress, results)
+    if tuning.best.done:
+        options = tuning.best.point.options(**request.shared)
+        choice = choice.with_bands(labels.golden, options, workers)
+    return replace(tuning, labels=choice)
 
 
 def run_sweep(
@@ -278,6 +339,10 @@ def tune(
     data: object,
     *,
     text: str | Sequence[str] = "text",
+    id: str | None = None,
+    golden: Any = None,
+    pairs: Names = None,
+    clusters: Names = None,
     sample: int = USUAL,
     documents: float | str | None = None,
     precision: float = 0.99,
@@ -305,6 +370,13 @@ def tune(
     Args:
         data: The documents, as `neardup.dedup` takes them.
         text: The column of the texts, if `data` is a table.
+        id: The column of the ids that `golden` has; by default `id` if there is one, else the
+            number of the row.
+        golden: Labelled pairs or clusters, as `neardup.evaluate` takes them. They choose the
+            shingle and the threshold, from `shingles` and `thresholds`, with figures on pairs that
+            are held out; `shingle` and `threshold` are kept unless others are better.
+        pairs: The columns of a golden file of pairs, such as "id1,id2,label".
+        clusters: The columns of a golden file of clusters, such as "id,cluster".
         sample: The number of documents that operating points are tried on, at most 100,000.
         documents: The number of documents of a run, if `data` is only a part of them: the cheapest
             point for few documents is not the cheapest for many.
@@ -315,9 +387,11 @@ def tune(
         slots: An axis: slots of a signature; by default 16 to 256.
         bands: An axis: bands and rows, such as "14x8,20x5"; "auto", the default, chooses them for
             the recall.
-        shingles: An axis: shingles of the trials; by default that of `shingle`.
+        shingles: An axis: shingles of the trials; by default that of `shingle`, with `golden`
+            word:5, word:3, word:2, char:9 and char:5.
         sketches: An axis: minhash, oneperm, weighted, simhash; by default the first two.
-        thresholds: An axis: thresholds of the trials; by default `threshold`.
+        thresholds: An axis: thresholds of the trials; by default `threshold`, with `golden` 0.3 to
+            0.99.
         verify: An axis: exact, estimate, none; by default exact.
         bits: An axis: bits of a slot, with verify estimate; by default all.
         buckets: An axis: buckets per band, for experiments; by default not limited.
@@ -332,7 +406,8 @@ def tune(
         The recommended operating point with its reasons, and the outcome of each trial.
 
     Raises:
-        InputError: If there are fewer than two different documents.
+        InputError: If there are fewer than two different documents, or no labels of both kinds
+            for them.
         ParameterError: If a value is out of range, or the axes have too many combinations.
 
     >>> words = [f"w{n}" for n in range(300)]
@@ -360,9 +435,17 @@ def tune(
         time_limit=time_limit,
         documents=documents,
         axes=axes,
+        by_labels=golden is not None,
         **options,
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
-    chosen = sample_table(data, text, sample, request.options)
     results = None if cache is None else TrialCache(Path(cache))
+    if golden is not None:
+        labelled = load_golden(golden, pairs, clusters)
+        if not len(labelled):
+            raise no_pairs_error(labelled)
+        named = read_named_data(data, Columns(text=join_names(text), id=id))
+        chosen, labels = find_labelled(named, labelled, sample, request.options)
+        return tune_by_labels(chosen, labels, request, threads, SILENT, results)
+    chosen = sample_table(data, text, sample, request.options)
     return run_sweep(chosen, request, threads, SILENT, results)

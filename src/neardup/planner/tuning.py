@@ -14,6 +14,7 @@ from neardup.evaluation.truth import Truth
 from neardup.formats.tables import write_text
 from neardup.lsh.curve import Meeting
 from neardup.options import Options
+from neardup.planner.label_choice import LabelChoice
 from neardup.planner.shingle_comparison import ShingleComparison
 from neardup.spec import FAMILIES
 
@@ -250,6 +251,7 @@ class Tuning:
         reasons: Why, in sentences.
         met: Whether it reaches recall and precision; None if the sample has no true pair.
         shared: Options that all points share.
+        labels: The shingle and threshold that labelled pairs chose; None without labels.
         comparison: Which pairs other shingles find, and the reference's does not; None if no
             others were compared.
 
@@ -275,6 +277,7 @@ class Tuning:
     met: bool | None
     shared: Mapping[str, Any] = field(default_factory=dict)
     comparison: ShingleComparison | None = None
+    labels: LabelChoice | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -303,10 +306,19 @@ class Tuning:
     @property
     def advice(self) -> str:
         """The recommendation in one line."""
-        return f"Use {self.best.point}" if self.best.done else "No trial came to its end"
+        if not self.best.done:
+            return "No trial came to its end"
+        point = self.best.point
+        chosen = "" if self.labels is None else f"{point.shingle} at {point.threshold:g}, "
+        return f"Use {chosen}{point}"
 
     def __str__(self) -> str:
-        return "\n".join([self.advice, *self.reasons, *self.compared])
+        return "\n".join([self.advice, *self.labelled, *self.reasons, *self.compared])
+
+    @property
+    def labelled(self) -> list[str]:
+        """What labelled pairs chose, in sentences; none without labels."""
+        return [] if self.labels is None else self.labels.sentences()
 
     @property
     def compared(self) -> list[str]:
@@ -344,6 +356,7 @@ class Tuning:
             "options": self.options,
             "met": self.met,
             "reasons": list(self.reasons),
+            "labels": None if self.labels is None else self.labels.to_json(),
             "shingles": None if self.comparison is None else self.comparison.to_json(),
             "pruned": dict(self.pruned),
             "trials": [row.to_json() for row in self.rows],

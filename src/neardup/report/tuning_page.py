@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from neardup.formatting import format_duration, format_number
+from neardup.planner.label_choice import LabelChoice
 from neardup.planner.shingle_comparison import (
     PairExample,
     ShingleComparison,
@@ -121,6 +122,8 @@ def _about(tuning: Tuning) -> str:
 def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
     points = [row.point for row in tuning.rows]
     tints, at, counts = Tints(points), tuning.reference.threshold, tuning.truth.histogram()
+    if tuning.labels is not None:
+        yield "By labels", _labels(tuning.labels)
     yield (
         "Recall against cost",
         _figure(
@@ -167,6 +170,24 @@ def _parts(tuning: Tuning) -> Iterator[tuple[str, Html]]:
         ),
     )
     yield "Every trial", join([_trials(tuning), note(MEANING), *_settings(tuning)])
+
+
+def _labels(labels: LabelChoice) -> Html:
+    """Return what labels chose, and the held-out figures of each shingle."""
+    heads = ("shingle", "threshold", "as good", "recall", "precision", "F1")
+    rows = (
+        (
+            one.shingle,
+            f"{one.threshold:g}",
+            f"{one.as_good[0]:g} to {one.as_good[1]:g}",
+            str(one.held_out.recall),
+            str(one.held_out.precision),
+            str(one.held_out.f1),
+        )
+        for one in labels.tried
+    )
+    figures = [table("Shingles by held-out labels", heads, rows)] if labels.tried else []
+    return join([*(tag("p", line) for line in labels.sentences()), *figures])
 
 
 def _comparison(comparison: ShingleComparison) -> Html:

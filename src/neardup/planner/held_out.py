@@ -1,0 +1,198 @@
+"""Judges labelled pairs by choices in which no document of theirs has had a part.
+
+The clusters of the labelled duplicates are dealt out to folds. A pair inside of a fold is judged by
+the shingle and threshold that are best by the pairs of the other folds; a pair of two folds by
+those that are best without both. So every pair is held out once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.evaluation.golden import LabelledPairs
+from neardup.evaluation.operating_point import GoldenDocuments, OperatingPoint
+from neardup.evaluation.scores import Scores, best_place, find_as_good
+from neardup.options import Options
+from neardup.runtime import Progress
+from neardup.sketcher import Sketcher
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+FOLDS: Final = 5
+
+
+@dataclass(frozen=True)
+class LabelledShingle:
+    """How well one shingle tells the labels apart.
+
+    Attributes:
+        shingle: The shingle.
+        threshold: Its best threshold by all labels.
+        as_good: The lowest and the highest threshold around it that are not worse.
+        held_out: The scores on held-out pairs, each with the threshold that the others chose.
+    """
+
+    shingle: str
+    threshold: float
+    as_good: tuple[float, float]
+    held_out: Scores
+
+
+def deal_out(used: LabelledPairs, group: Integers) -> Integers:
+    """Return the fold of each document: clusters are dealt out whole, largest first.
+
+    The order of clusters of the same size is that of a hash of an id, so that it does not depend
+    on the order of the rows.
+    """
+    name: dict[int, str] = {}
+    for number, id in zip(group.tolist(), used.ids, strict=True):
+        name[number] = min(id, name.get(number, id))
+    size = np.bincount(group[used.a[used.label]], minlength=len(group))
+    digest = {
+        number: hashlib.blake2b(id.encode(), digest_size=8).digest() for number, id in name.items()
+    }
+    fold = np.zeros(len(group), np.int64)
+    filled = [(0, 0, number) for number in range(FOLDS)]
+    for number in sorted(name, key=lambda number: (-int(size[number]), digest[number])):
+        pairs, clusters, least = min(filled)
+        fold[number] = least
+        filled[least] = (pairs + int(size[number]), clusters + 1, least)
+    return fold[group]
+
+
+class LabelledPoints:
+    """Operating points over the golden documents; those of a shingle share their sketches."""
+
+    def __init__(
+        self, golden: GoldenDocuments, recall: float, shared: Mapping[str, Any], workers: int
+    ) -> None:
+        self._golden, self._recall, self._shared = golden, recall, shared
+        self._workers = workers
+        self._sketched: dict[str, OperatingPoint] = {}
+        self._banded: dict[Any, OperatingPoint] = {}
+
+    def options(self, shingle: str, threshold: float) -> Options:
+        """Return the options of a shingle and a threshold."""
+        return Options.of(shingle=shingle, threshold=threshold, recall=self._recall, **self._shared)
+
+    def at(self, shingle: str, threshold: float) -> OperatingPoint:
+        """Return the operating point of a shingle and a threshold."""
+        options = self.options(shingle, threshold)
+        if shingle not in self._sketched:
+            self._sketched[shingle] = OperatingPoint.of(
+                options, self._golden, Sketcher(options.spec), self._workers
+            )
+        return replace(self._sketched[shingle], options=options)
+
+    def met(self, shingle: str, threshold: float, a: Integers, b: Integers) -> Flags:
+        """Return which pairs share a bucket at a point."""
+        point = self.at(shingle, threshold)
+        key = shingle, tuple(point.options.curve.parts)
+        return self._banded.setdefault(key, point).met(a, b)
+
+
+@dataclass(frozen=True)
+class HeldOutPairs:
+    """The labelled pairs by the part that they are held out in, and by the thresholds they reach.
+
+    used        the labelled pairs
+    part        of each pair, its part: the two folds of its documents
+    thresholds  the thresholds, ascending
+    shingles    the shingles
+    reached     for each shingle, of each pair the number of thresholds that its similarity reaches
+    counts      for each shingle the pairs by part, label and thresholds that are reached
+    points      the operating points, for the buckets that pairs share
+    """
+
+    used: LabelledPairs
+    part: Integers
+    thresholds: list[float]
+    shingles: list[str]
+    reached: list[NDArray[np.uint16]]
+    counts: list[Integers]
+    points: LabelledPoints
+
+    @classmethod
+    def of(
+        cls,
+        used: LabelledPairs,
+        fold: Integers,
+        thresholds: list[float],
+        shingles: list[str],
+        points: LabelledPoints,
+        progress: Progress,
+    ) -> HeldOutPairs:
+        """Compare the pairs by each shingle."""
+        x, y = fold[used.a], fold[used.b]
+        part = np.minimum(x, y) * FOLDS + np.maximum(x, y)
+        size = len(thresholds) + 1
+        reached, counts = [], []
+        for shingle in shingles:
+            similarity = points.at(shingle, thresholds[-1]).similarity(used.a, used.b)
+            bins = np.searchsorted(np.array(thresholds), similarity, side="right")
+            reached.append(bins.astype(np.uint16))
+            places = (part * 2 + used.label) * size + bins
+            counted = np.bincount(places, minlength=FOLDS * FOLDS * 2 * size)
+            counts.append(counted.reshape(FOLDS, FOLDS, 2, size))
+            progress.advance(1)
+        return cls(used, part, thresholds, shingles, reached, counts, points)
+
+    def best(self, part: int | None, among: Sequence[int]) -> tuple[int, int]:
+        """Return the places of the best shingle and its best threshold.
+
+        Args:
+            part: The part that is held out: no pair of its folds counts. None for all labels.
+            among: The places of the shingles to choose from.
+        """
+        chosen, most = (among[0], len(self.thresholds) // 2), -1.0  # if all labels are the same
+        for number in among:
+            tp, fp, positives, negatives = self._counted(number, part)
+            if not positives or not negatives:
+                continue
+            f1 = 2 * tp / (tp + fp + positives)
+            place = best_place(f1.tolist())
+            if f1[place] > most:
+                chosen, most = (number, place), float(f1[place])
+        return chosen
+
+    def _counted(self, number: int, part: int | None) -> tuple[Integers, Integers, int, int]:
+        """Return duplicates and others that reach each threshold, and the number of both."""
+        held = set() if part is None else set(divmod(part, FOLDS))
+        kept = [fold for fold in range(FOLDS) if fold not in held]
+        counts = self.counts[number][np.ix_(kept, kept)].sum(axis=(0, 1))
+        at_least = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+        others, duplicates = counts.sum(axis=1).tolist()
+        return at_least[1], at_least[0], duplicates, others
+
+    def predict(self, among: Sequence[int]) -> Flags:
+        """Judge each pair by the choice among shingles of the parts without its documents."""
+        predicted = np.zeros(len(self.used), bool)
+        for part in np.unique(self.part).tolist():
+            number, place = self.best(part, among)
+            rows = np.flatnonzero((self.part == part) & (self.reached[number] > place))
+            predicted[rows] = self.points.met(
+                self.shingles[number],
+                self.thresholds[place],
+                self.used.a[rows],
+                self.used.b[rows],
+            )
+        return predicted
+
+    def tried(self, number: int) -> LabelledShingle:
+        """Return the figures of one shingle."""
+        _, place = self.best(None, [number])
+        tp, fp, *_ = self._counted(number, None)
+        low, high = find_as_good(tp, fp, place)
+        return LabelledShingle(
+            self.shingles[number],
+            self.thresholds[place],
+            (self.thresholds[low], self.thresholds[high]),
+            Scores.of(self.predict([number]), self.used.label),
+        )

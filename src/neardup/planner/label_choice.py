@@ -1,0 +1,300 @@
+"""Chooses shingle and threshold by labelled pairs, with figures on pairs that were held out.
+
+    labels -> clusters -> folds -> a choice for each part that is held out -> figures of the choices
+
+Another threshold replaces the reference's only if it does better on the held-out pairs, by F1 and
+by a sign test; another shingle only if it does better than that. Pairs of the same two clusters are
+about the same texts, so that the test counts them once. What is chosen is chosen by all labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.errors import InputError, ParameterError
+from neardup.evaluation.golden import LabelledPairs, format_flaws
+from neardup.evaluation.operating_point import GoldenDocuments, OperatingPoint, usable_pairs
+from neardup.evaluation.scores import SIGNIFICANT, Scores, components, sign_test
+from neardup.formatting import format_count
+from neardup.options import Options
+from neardup.planner.held_out import (
+    FOLDS,
+    HeldOutPairs,
+    LabelledPoints,
+    LabelledShingle,
+    deal_out,
+)
+from neardup.planner.shingle_comparison import ComparedShingle
+from neardup.runtime import Progress
+from neardup.sketcher import Sketcher
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+SHINGLES: Final = ("word:5", "word:3", "word:2", "char:9", "char:5")
+"""The shingles that labels choose from by default; that of the reference comes first."""
+THRESHOLDS: Final = tuple(percent / 100 for percent in range(30, 100))
+"""The thresholds; below 0.3 most documents of a large corpus would be candidates."""
+LEAST: Final = 10
+"""With fewer pairs of one label, or fewer clusters of duplicates, nothing is chosen."""
+
+
+@dataclass(frozen=True)
+class LabelChoice:
+    """The shingle and threshold that labels choose, and what they gain.
+
+    Attributes:
+        golden: The labelled pairs that are used, and the flaws of the others.
+        clusters: The clusters of labelled duplicates.
+        reference: The shingle and threshold to compare with: the default.
+        default: Its scores by all labels.
+        chosen: The chosen shingle and threshold, or the reference.
+        tried: Every shingle by its held-out scores; empty if there are too few labels.
+        held_out: The scores of choosing both, on held-out pairs; None as above.
+        better: Clusters and pairs of clusters that the choice judges right more often than the
+            reference, on held-out pairs.
+        worse: Those that the reference judges right more often.
+        folds: The number of folds; 0 if there are too few labels.
+        lowest: The lowest threshold that could be chosen.
+        missed: Labelled duplicates that reach the threshold and share no bucket, by the bands of
+            the recommended point; filled in after the sweep.
+    """
+
+    golden: LabelledPairs
+    clusters: int
+    reference: ComparedShingle
+    default: Scores
+    chosen: ComparedShingle
+    tried: Sequence[LabelledShingle] = field(default_factory=list)
+    held_out: Scores | None = None
+    better: int = 0
+    worse: int = 0
+    folds: int = 0
+    lowest: float = 0.0
+    missed: int | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the labels chose another shingle or threshold than the reference's."""
+        return self.chosen != self.reference
+
+    @property
+    def duplicates(self) -> int:
+        """The number of pairs that are labelled as duplicates."""
+        return int(np.count_nonzero(self.golden.label))
+
+    def with_bands(self, golden: GoldenDocuments, options: Options, workers: int) -> LabelChoice:
+        """Return the choice with the labelled duplicates that a recommended point misses."""
+        used = self.golden
+        a, b = used.a[used.label], used.b[used.label]
+        point = OperatingPoint.of(options, golden, Sketcher(options.spec), workers)
+        similar = point.similarity(a, b) >= self.chosen.threshold
+        return replace(self, missed=int(np.count_nonzero(similar & ~point.duplicates(a, b))))
+
+    def sentences(self) -> list[str]:
+        """Return the choice and its figures in sentences."""
+        others = len(self.golden) - self.duplicates
+        documents = len(np.unique(np.concatenate([self.golden.a, self.golden.b])))
+        flaws = format_flaws(self.golden)
+        lines = [
+            f"Labels: {format_count(self.duplicates, 'duplicate')} in "
+            f"{format_count(self.clusters, 'cluster')} and {format_count(others, 'other pair')}, "
+            f"of {format_count(documents, 'document')}{f'; left out: {flaws}' if flaws else ''}."
+        ]
+        name = f"The default, {self.reference}"
+        if self.held_out is None:
+            return [
+                *lines,
+                f"These are too few labels to choose by: label {LEAST} or more pairs of each kind, "
+                f"with duplicates of {LEAST} or more clusters. {name}, stays; by these labels "
+                f"{describe_scores(self.default)}.",
+            ]
+        lines += [
+            f"By pairs held out ({self.folds} folds by cluster: no document has a part in the "
+            f"choice that judges it), what labels choose has {describe_scores(self.held_out)}.",
+            f"{name}, has {describe_scores(self.default)} on the same pairs.",
+        ]
+        lines.append(self._decision())
+        if self.missed is not None:
+            lines.append(
+                f"Of the labelled duplicates that reach the threshold, the bands miss "
+                f"{self.missed:,}."
+            )
+        return lines
+
+    def _decision(self) -> str:
+        """Return why the choice is taken, or the reference kept."""
+        counted = (
+            f"right where the default is wrong for {self.better:,} clusters and pairs of clusters, "
+            f"wrong where it is right for {self.worse:,}"
+        )
+        if self.changed:
+            more = ""
+            if self.chosen.threshold == self.lowest:
+                more = (
+                    " It is the lowest threshold that was tried: --thresholds with lower ones may "
+                    "find more, and compares many more pairs."
+                )
+            return f"So {self.chosen} is used: {counted}.{more}"
+        best = max(self.tried, key=lambda one: one.held_out.f1.value or 0.0)
+        return (
+            "The default stays: what labels choose is not better by more than chance "
+            f"({counted}). The best single shingle by F1 is {best.shingle} at {best.threshold:g}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the pairs, for JSON."""
+        return {
+            "pairs": len(self.golden),
+            "duplicates": self.duplicates,
+            "clusters": self.clusters,
+            "left_out": {name: flaw.count for name, flaw in self.golden.flaws.items()},
+            "shingle": self.chosen.shingle,
+            "threshold": self.chosen.threshold,
+            "changed": self.changed,
+            "folds": self.folds,
+            "held_out": None if self.held_out is None else self.held_out.record,
+            "default": self.default.record,
+            "better": self.better,
+            "worse": self.worse,
+            "missed_by_bands": self.missed,
+            "tried": [asdict(one) | {"held_out": one.held_out.record} for one in self.tried],
+        }
+
+
+def describe_scores(scores: Scores) -> str:
+    """Return recall, precision and F1 with their intervals as a phrase."""
+    return f"recall {scores.recall}, precision {scores.precision}, F1 {scores.f1}"
+
+
+@dataclass(frozen=True)
+class LabelledDocuments:
+    """The documents of a golden set, and the pairs that are labelled.
+
+    labelled   the pairs, as they were read
+    golden     the documents that the corpus has
+    """
+
+    labelled: LabelledPairs
+    golden: GoldenDocuments
+
+
+def choose_by_labels(
+    documents: LabelledDocuments,
+    reference: ComparedShingle,
+    recall: float,
+    shingles: Sequence[str],
+    thresholds: Sequence[float],
+    shared: Mapping[str, Any],
+    workers: int,
+    progress: Progress,
+) -> LabelChoice:
+    """Choose a shingle and a threshold by labelled pairs.
+
+    Args:
+        documents: The documents with their labels.
+        reference: The shingle and threshold that are kept unless others are better.
+        recall: The recall that bands are chosen for.
+        shingles: The shingles to choose from.
+        thresholds: The thresholds to choose from.
+        shared: Options that all points share.
+        workers: Threads.
+        progress: Receives the progress.
+    """
+    points = LabelledPoints(documents.golden, recall, shared, workers)
+    default = points.at(reference.shingle, reference.threshold)
+    used = usable_pairs(documents.labelled, default)
+    _require_both(used)
+    group = components(len(used.ids), used.a[used.label], used.b[used.label])
+    clusters = len(np.unique(group[used.a[used.label]]))
+    predicted = default.duplicates(used.a, used.b)
+    choice = LabelChoice(
+        golden=used,
+        clusters=clusters,
+        reference=reference,
+        default=Scores.of(predicted, used.label),
+        chosen=reference,
+    )
+    others = len(used) - choice.duplicates
+    if min(choice.duplicates, others, clusters) < LEAST:
+        return choice
+    ordered = list(dict.fromkeys([reference.shingle, *shingles]))
+    progress.stage("judging by labels", len(ordered), "shingles")
+    grid = _possible(sorted(set(thresholds)), points, reference)
+    judged = HeldOutPairs.of(used, deal_out(used, group), grid, ordered, points, progress)
+    return _decide(choice, judged, predicted, group)
+
+
+def _decide(
+    choice: LabelChoice, judged: HeldOutPairs, default: Flags, group: Integers
+) -> LabelChoice:
+    """Take what labels choose if it is better than the default on held-out pairs."""
+    label = choice.golden.label
+    pair = np.sort(np.stack([group[choice.golden.a], group[choice.golden.b]]), axis=0)
+    _, unit = np.unique(pair[0] * len(group) + pair[1], return_inverse=True)
+    tried = [judged.tried(number) for number in range(len(judged.shingles))]
+    predicted, best = default, None
+    for among in ([0], list(range(len(tried)))):  # the default's shingle first
+        other = judged.predict(among)
+        better, worse = _compare(other, predicted, label, unit)
+        gains = (Scores.of(other, label).f1.value or 0) > (
+            Scores.of(predicted, label).f1.value or 0
+        )
+        if gains and sign_test(better, better + worse) < SIGNIFICANT:
+            predicted, best = other, tried[judged.best(None, among)[0]]
+    if best is None:  # the figures of what was not good enough
+        predicted = judged.predict(range(len(tried)))
+    better, worse = _compare(predicted, default, label, unit)
+    choice = replace(
+        choice,
+        held_out=Scores.of(predicted, label),
+        tried=tried,
+        better=better,
+        worse=worse,
+        folds=FOLDS,
+        lowest=judged.thresholds[0],
+    )
+    if best is None:
+        return choice
+    return replace(choice, chosen=ComparedShingle(best.shingle, best.threshold))
+
+
+def _compare(mine: Flags, theirs: Flags, label: Flags, unit: Integers) -> tuple[int, int]:
+    """Return how many units of pairs mine judges right more often than theirs, and less often."""
+    net = np.bincount(unit, (mine == label).astype(np.int64) - (theirs == label))
+    return int(np.count_nonzero(net > 0)), int(np.count_nonzero(net < 0))
+
+
+def _require_both(used: LabelledPairs) -> None:
+    """Raise an error if all labels are the same: there is nothing to tell apart."""
+    if used.label.all():
+        raise InputError(
+            f"all {len(used):,} labelled pairs are duplicates: a threshold can't be chosen without "
+            f"pairs that look alike and are not; label {LEAST} or more of them (0)"
+        )
+    if not used.label.any():
+        raise InputError(
+            f"none of the {len(used):,} labelled pairs is a duplicate: a threshold can't be chosen "
+            f"without duplicates; label {LEAST} or more of them (1)"
+        )
+
+
+def _possible(
+    thresholds: Sequence[float], points: LabelledPoints, reference: ComparedShingle
+) -> list[float]:
+    """Return the thresholds at which the slots reach the recall."""
+    possible = []
+    for threshold in thresholds:
+        try:
+            points.options(reference.shingle, threshold)
+        except ParameterError:
+            continue
+        possible.append(threshold)
+    if not possible:
+        raise ParameterError("no threshold reaches the recall: give higher --thresholds")
+    return possible
