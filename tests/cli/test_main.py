@@ -101,7 +101,7 @@ def test_demo_finds_the_code_pages() -> None:
 def test_debug_shows_a_traceback(tmp_path: Path) -> None:
     ran = process("dedup", tmp_path / "none", "-o", tmp_path / "out", "--debug")
     assert ran.returncode == 1
-    assert "Traceback" in ran.stderr and "InputError" in ran.stderr
+    assert "Traceback" in ran.stderr and "MissingInput" in ran.stderr
     ran = process("--debug", "dedup", tmp_path / "none", "-o", tmp_path / "out")
     assert "Traceback" in ran.stderr
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import neardup
-from neardup.errors import FormatError, UsageError
+from neardup.errors import FormatError, MissingInput, UsageError
 from neardup.formats.blocks import BlockWriter
 from neardup.index.exchange import KIND, import_index
 
@@ -131,7 +131,7 @@ def test_foreign_and_later_files(tmp_path):
     (tmp_path / "text").write_text("not an export")
     with pytest.raises(FormatError, match="no export of an index"):
         import_index(tmp_path / "text", tmp_path / "b")
-    with pytest.raises(FormatError, match="No such file"):
+    with pytest.raises(MissingInput, match="no such file"):
         import_index(tmp_path / "nothing", tmp_path / "b")
     with BlockWriter(tmp_path / "later", KIND, version=2) as writer:
         writer.close()

@@ -9,7 +9,7 @@ from support.command_line import edited, table, write_jsonl
 from support.command_line import neardup as command
 
 import neardup
-from neardup.errors import FormatError, ParameterError, UsageError
+from neardup.errors import MissingInput, ParameterError, UsageError
 from neardup.index.from_run import load_sketches
 
 TEXTS = [edited(n) for n in range(30)]
@@ -130,5 +130,5 @@ def test_runs_with_unsupported_options_are_refused(tmp_path):
         out = run(tmp_path, option, column, name=option.strip("-"))
         with pytest.raises(UsageError, match=option):
             load_sketches(out, tmp_path / "index", {})
-    with pytest.raises(FormatError, match="--save-sketches"):
+    with pytest.raises(MissingInput, match="--save-sketches"):
         load_sketches(tmp_path, tmp_path / "index", {})

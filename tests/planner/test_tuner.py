@@ -422,7 +422,7 @@ def test_invalid_commands_are_refused(tmp_path):
         (one, 1, "fewer than two"),
         (empty, 1, "fewer than two"),
         (bad, 1, "bad.parquet"),
-        (tmp_path / "none.jsonl", 1, "none.jsonl"),
+        (tmp_path / "none.jsonl", 2, "none.jsonl"),
     ):
         refused(neardup("tune", path, "--quiet"), code, part)
     refused(neardup("tune", one, "--slots", "x"), 2, "slots must be")
@@ -438,8 +438,9 @@ def test_invalid_commands_are_refused(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder that nobody can write to")
 def test_unwritable_folder_is_refused_before_the_work(tmp_path):
-    missing = tmp_path / "none.jsonl"
-    refused(neardup("tune", missing, "-o", "/proc/self"), 1, "/proc/self can't be written")
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(b"would be refused when it is read")
+    refused(neardup("tune", bad, "-o", "/proc/self"), 1, "/proc/self can't be written")
 
 
 def test_folder_name_is_printed_unchanged(tmp_path):
