@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus.frames import to_pandas, to_polars
-from neardup.corpus.inputs import InputOptions
+from neardup.corpus.inputs import FileOptions, find_inputs, split_options
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
-from neardup.option_table import MatchingOptions, takes_options
+from neardup.option_table import takes_options
 from neardup.options import Options
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
@@ -42,20 +42,13 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 
 
-@takes_options("neardup.dedup_files")
+@takes_options("neardup.dedup_files", find_inputs)
 def dedup_files(
     inputs: PathLike | Sequence[PathLike],
     out: PathLike | None = None,
     *,
     text: str | Sequence[str] = "text",
     id: str | None = None,
-    format: str = "auto",
-    include: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
-    delimiter: str | None = None,
-    quote: str = '"',
-    no_header: bool = False,
-    encoding: str = "utf-8",
     within: str | None = None,
     prefer: str | None = None,
     against: PathLike | Sequence[PathLike] = (),
@@ -74,7 +67,7 @@ def dedup_files(
     workers: int | None = None,
     progress: bool | ReportStage | None = None,
     key: bytes | Key | None = None,
-    **options: Unpack[MatchingOptions],
+    **options: Unpack[FileOptions],
 ) -> RunResult:
     """Remove near-duplicates from files of any size; write the kept rows and every decision.
 
@@ -90,14 +83,6 @@ def dedup_files(
         text: The column with the texts of the documents; a field inside of one (`"doc.text"`), or
             several (`["title", "body"]`), joined by a blank line: docs/columns.md.
         id: The column with their ids; by default `id` if it exists, else file:row.
-        format: The format of all inputs, `jsonl`, `parquet`, `csv`, `tsv`, `arrow` or `text`;
-            `auto` goes by the file names, and by the contents where these don't tell.
-        include: Globs: of the files in folders and of globs, only those that match are read.
-        exclude: Globs: of the files in folders and of globs, those that match are not read.
-        delimiter: The character between the fields of CSV files; by default that of the format.
-        quote: The character around fields of CSV files, or "none".
-        no_header: Whether the first record of CSV files is a row, not the names of the columns.
-        encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         within: Compare only documents with the same value in this column.
         prefer: Keep copies in the inputs that match this glob rather than copies in the others.
         against: Also remove documents that are similar to one of an earlier run, of an index, of
@@ -122,8 +107,8 @@ def dedup_files(
             function is called at every step with the name of the stage, how much of it is done, the
             total (or None), and their unit, such as `bytes`.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
-        **options: The matching options, which determine what counts as similar and which copy is
-            kept; see docs/command-line.md.
+        **options: How the inputs are read; and the matching options, which determine what counts
+            as similar and which copy is kept; see docs/command-line.md.
 
     Returns:
         The result: counts, tables, the kept files and the report.
@@ -146,21 +131,13 @@ def dedup_files(
     >>> folder.cleanup()
     """
     secret = to_key(key)
-    chosen = Options.of(key=secret, **options)
+    input_options, matching = split_options(options)
+    chosen = Options.of(key=secret, **matching)
     paths = _paths(inputs)
     if DASH in (*paths, out):
         raise UsageError("standard input and output (-) are for the command line: pass paths")
     folder = _TemporaryFolder() if out is None else None
     place = folder.path / "run" if folder is not None else Path(os.fspath(out or ""))
-    input_options = InputOptions(
-        format=format,
-        include=_patterns(include),
-        exclude=_patterns(exclude),
-        delimiter=delimiter,
-        quote=quote,
-        no_header=no_header,
-        encoding=encoding,
-    )
     if is_url(out):
         raise UsageError(
             f"{hide_secrets(str(out))}: the result needs a local folder: upload it after"
@@ -213,11 +190,6 @@ def _paths(given: PathLike | Sequence[PathLike]) -> list[str]:
                 "neardup.dedup takes texts and tables"
             )
     return [os.fspath(path) for path in several]
-
-
-def _patterns(given: str | Sequence[str]) -> list[str]:
-    """Return one pattern or several as a list."""
-    return [given] if isinstance(given, str) else list(given)
 
 
 class _TemporaryFolder:

@@ -533,7 +533,7 @@ LAYOUT: Final = frozenset({"bands", "rows", "tables"})
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_options(place: str) -> Callable[[F], F]:
+def takes_options(place: str, other: Callable[..., Any] | None = None) -> Callable[[F], F]:
     """Describe the options of a function with `**options: Unpack[...]`; refuse other names.
 
     Its signature names each option with type and default, and so does its docstring, in place of
@@ -541,12 +541,17 @@ def takes_options(place: str) -> Callable[[F], F]:
 
     Args:
         place: The function's name in `PLACES`.
+        other: A function whose parameters with defaults are options too, as it describes them.
     """
     rows = options_at(place)
+    passed_on = {} if other is None else dict(inspect.signature(other).parameters)
+    passed_on = {name: p for name, p in passed_on.items() if p.default is not p.empty}
+    described = "" if other is None else other.__doc__ or ""
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        fixed += [p.replace(kind=p.KEYWORD_ONLY) for p in passed_on.values()]
         named = [
             inspect.Parameter(
                 row.name,
@@ -565,7 +570,8 @@ def takes_options(place: str) -> Callable[[F], F]:
             return function(*args, **options)
 
         checked.__signature__ = signature.replace(parameters=[*fixed, *named])  # type: ignore[attr-defined]
-        checked.__doc__ = _describe_arguments(function.__doc__ or "", rows)
+        entries = _find_entries(described, passed_on)
+        checked.__doc__ = _describe_arguments(function.__doc__ or "", entries, rows)
         return checked  # type: ignore[return-value]
 
     return decorate
@@ -588,17 +594,30 @@ def _possible_options(options: dict[str, Any], possible: set[str], place: str) -
     return {name: value for name, value in options.items() if name in possible}
 
 
-def _describe_arguments(docstring: str, rows: Mapping[str, Option]) -> str:
-    """Return the docstring with an entry for each row instead of `**options:`."""
+def _find_entries(docstring: str, names: Iterable[str]) -> list[str]:
+    """Return the lines by which a docstring describes some of its parameters."""
     lines = docstring.split("\n")
-    start = next((n for n, line in enumerate(lines) if line.lstrip().startswith("**options:")), -1)
+    return [line for name in names for line in lines[slice(*_find_entry(lines, f"{name}:")[:2])]]
+
+
+def _find_entry(lines: list[str], beginning: str) -> tuple[int, int, str]:
+    """Return where the entry that begins like this starts and ends, and its margin."""
+    start = next((n for n, line in enumerate(lines) if line.lstrip().startswith(beginning)), -1)
     if start < 0:
-        return docstring
+        return 0, 0, ""
     margin = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
     end = start + 1
     while end < len(lines) and lines[end].startswith(margin + "    "):
         end += 1
-    entries = []
+    return start, end, margin
+
+
+def _describe_arguments(docstring: str, entries: list[str], rows: Mapping[str, Option]) -> str:
+    """Return the docstring with these entries and one for each row instead of `**options:`."""
+    lines = docstring.split("\n")
+    start, end, margin = _find_entry(lines, "**options:")
+    if not end:
+        return docstring
     for row in rows.values():
         default = f", default {row.without}" if row.without else ""
         text = f"{row.name} ({row.type_name}{default}): {row.explained}".replace("--", "")

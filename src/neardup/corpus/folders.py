@@ -170,7 +170,9 @@ class Patterns:
         exclude: Files that one of these matches are not read.
     """
 
-    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+    def __init__(
+        self, include: str | Sequence[str] = (), exclude: str | Sequence[str] = ()
+    ) -> None:
         self._include = _checked("include", include)
         self._exclude = _checked("exclude", exclude)
         self._used: set[tuple[str, str]] = set()
@@ -222,7 +224,7 @@ def _parts(below: str) -> list[str]:
     return names + ["/".join(names[:end]) for end in range(2, len(names) + 1)]
 
 
-def _checked(option: str, patterns: Sequence[str]) -> dict[str, re.Pattern[str]]:
+def _checked(option: str, patterns: str | Sequence[str]) -> dict[str, re.Pattern[str]]:
     if isinstance(patterns, str):
         patterns = [patterns]
     for pattern in patterns:

@@ -12,12 +12,12 @@ import os
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict, cast
 
 from neardup.corpus.dialects import DELIMITERS, USUAL, Dialect, check_dialect
 from neardup.corpus.encodings import AUTO, UTF8, check_encoding
@@ -49,6 +49,7 @@ from neardup.corpus.recognition import (
 )
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, MissingInput, ParameterError, UsageError
+from neardup.option_table import MatchingOptions
 from neardup.runtime import Progress
 
 LONGEST_SHOWN = 100
@@ -95,12 +96,30 @@ class InputOptions(TypedDict, total=False):
     """What a user says about the input files, beside their paths; see `find_inputs`."""
 
     format: str
-    include: Sequence[str]
-    exclude: Sequence[str]
+    include: str | Sequence[str]
+    exclude: str | Sequence[str]
     delimiter: str | None
     quote: str
     no_header: bool
     encoding: str
+
+
+class FileOptions(MatchingOptions, InputOptions, total=False):
+    """The matching options, and what a user says about the input files."""
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[InputOptions, dict[str, Any]]:
+    """Return the options about the input files, and the others.
+
+    Args:
+        options: The keyword arguments of a function that takes both.
+    """
+    names = InputOptions.__annotations__
+    given = {name: value for name, value in options.items() if name in names}
+    for name in {"include", "exclude"} & given.keys():  # run.json has a list
+        given[name] = [given[name]] if isinstance(given[name], str) else list(given[name])
+    others = {name: value for name, value in options.items() if name not in names}
+    return cast(InputOptions, given), others
 
 
 class InputFiles(list[InputFile]):
@@ -130,8 +149,8 @@ def say_notes(files: InputFiles, progress: Progress) -> None:
 def find_inputs(
     arguments: Sequence[str | Path],
     format: str = AUTO,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    include: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
     delimiter: str | None = None,
     quote: str = '"',
     no_header: bool = False,
@@ -141,7 +160,9 @@ def find_inputs(
 
     Args:
         arguments: Files, folders and globs.
-        format: The format of all files; `auto` to tell it by their names and contents.
+        format: The format of all files, `jsonl`, `json`, `lines`, `parquet`, `csv`, `tsv`, `arrow`,
+            `warc`, `tar`, `zip` or `text`; `auto` goes by the names of the files, and by their
+            contents where these don't tell.
         include: Patterns: of the files in folders and of globs, only those that match are read.
         exclude: Patterns: of the files in folders and of globs, those that match are not read.
         delimiter: The character between the fields of CSV files; None for that of the format.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import require_rereadable
-from neardup.corpus.inputs import InputOptions
+from neardup.corpus.inputs import FileOptions, InputOptions, find_inputs, split_options
 from neardup.errors import ParameterError, UsageError
 from neardup.evaluation.drift import EvaluationRecord, describe_drift, read_baseline
 from neardup.evaluation.golden import (
@@ -51,7 +51,7 @@ from neardup.evaluation.systems import (
 from neardup.explanation import is_by_distance
 from neardup.formatting import format_count
 from neardup.in_memory import find_frequencies, find_ignored_lines
-from neardup.option_table import MatchingOptions, given_options, takes_options
+from neardup.option_table import given_options, takes_options
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
@@ -77,7 +77,7 @@ MADE: Final = (
 )
 
 
-@takes_options("neardup.evaluate")
+@takes_options("neardup.evaluate", find_inputs)
 def evaluate(
     golden: Any,
     *,
@@ -87,20 +87,13 @@ def evaluate(
     api_key: str | None = None,
     text: str | Sequence[str] = "text",
     id: str | None = None,
-    format: str = "auto",
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    delimiter: str | None = None,
-    quote: str = '"',
-    no_header: bool = False,
-    encoding: str = "utf-8",
     pairs: Names = None,
     clusters: Names = None,
     baseline: str | Path | None = None,
     sample: int = SAMPLE,
     workers: int = 1,
     progress: Progress = SILENT,
-    **options: Unpack[MatchingOptions],
+    **options: Unpack[FileOptions],
 ) -> Evaluation:
     """Measure recall and precision of an operating point, a finished run or a service.
 
@@ -115,20 +108,14 @@ def evaluate(
         api_key: The API key for the service, which needs the scope read.
         text: The column of the texts.
         id: The column of the ids; by default `id` if there is one, else file:row.
-        format: The format of the corpus files; "auto" takes it from their names and contents.
-        include: Patterns: of folders of the corpus, only files that match are read.
-        exclude: Patterns: of folders of the corpus, files that match are not read.
-        delimiter: The character between the fields of CSV files; by default that of the format.
-        quote: The character around fields of CSV files, or "none".
-        no_header: Whether the first record of CSV files is a row, not the names of the columns.
-        encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         pairs: The columns of a golden file of pairs, such as "id1,id2,label".
         clusters: The columns of a golden file of clusters, such as "id,cluster".
         baseline: An earlier evaluation.json, to describe what has changed since.
         sample: The number of documents of the corpus that its profile is made of.
         workers: Threads.
         progress: Receives stages and their progress; silent by default.
-        **options: The operating point to evaluate: matching options, as in `neardup.dedup`.
+        **options: How the files of the corpus are read; and the operating point to evaluate:
+            matching options, as in `neardup.dedup`.
 
     Returns:
         The scores by labels and, with a corpus, by similarity; why pairs were missed; the worst
@@ -143,16 +130,8 @@ def evaluate(
     >>> evaluation.labels.recall.value, evaluation.labels.precision.value
     (1.0, 1.0)
     """
-    operating_point = given_options(options)
-    input_options = InputOptions(
-        format=format,
-        include=include,
-        exclude=exclude,
-        delimiter=delimiter,
-        quote=quote,
-        no_header=no_header,
-        encoding=encoding,
-    )
+    input_options, matching = split_options(options)
+    operating_point = given_options(matching)
     _check(corpus, run, service, operating_point)
     before = None if baseline is None else read_baseline(Path(baseline))
     labelled = load_golden(golden, pairs, clusters)

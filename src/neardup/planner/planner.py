@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from neardup.corpus.documents import Columns, join_names
-from neardup.corpus.inputs import InputFile, InputFiles, find_inputs, say_notes
+from neardup.corpus.inputs import (
+    InputFile,
+    InputFiles,
+    InputOptions,
+    find_inputs,
+    say_notes,
+    split_options,
+)
 from neardup.errors import ParameterError
 from neardup.evaluation.sample import choose_from_files
 from neardup.formats.config import write_config
@@ -147,19 +154,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@takes_options("neardup.plan")
+class PlanFileOptions(PlanOptions, InputOptions, total=False):
+    """The matching options of a plan, and what a user says about the files of the sample."""
+
+
+@takes_options("neardup.plan", find_inputs)
 def plan(
     documents: float | str | None = None,
     *,
     sample: Sequence[str | Path] | str | Path = (),
     text: str | Sequence[str] = "text",
-    format: str = "auto",
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    delimiter: str | None = None,
-    quote: str = '"',
-    no_header: bool = False,
-    encoding: str = "utf-8",
     shingles: float | str | None = None,
     bytes: float | str | None = None,
     precision: float | None = None,
@@ -173,7 +177,7 @@ def plan(
     calibrate: bool = True,
     engine: str = "local",
     progress: Progress = SILENT,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[PlanFileOptions],
 ) -> Plan:
     """Choose an operating point from requirements: slots, bands, verification, and their cost.
 
@@ -186,13 +190,6 @@ def plan(
         sample: Files of the corpus, or of a similar one, on which shingles, bytes and duplicates
             are measured. Without it, documents are assumed to be like pages of manuals.
         text: The column of the texts in the sample's files.
-        format: The format of the sample's files; "auto" takes it from their names and contents.
-        include: Patterns: of folders of the sample, only files that match are read.
-        exclude: Patterns: of folders of the sample, files that match are not read.
-        delimiter: The character between the fields of CSV files; by default that of the format.
-        quote: The character around fields of CSV files, or "none".
-        no_header: Whether the first record of CSV files is a row, not the names of the columns.
-        encoding: The text encoding of the files; "auto" goes by byte order marks and HTML.
         shingles: Distinct shingles of a document, on average; by default derived from `bytes`,
             else 300.
         bytes: Bytes of a document's text, on average; by default derived from `shingles`.
@@ -208,8 +205,8 @@ def plan(
         calibrate: Measure the speed of this machine for a few seconds; False uses stored figures.
         engine: "local", one machine; or "spark", a cluster.
         progress: Receives stages and their progress; silent by default.
-        **options: The required `threshold` and `recall`, and matching options that are fixed; the
-            plan chooses the others.
+        **options: How the files of the sample are read; the required `threshold` and `recall`, and
+            matching options that are fixed, while the plan chooses the others.
 
     Returns:
         The operating point with its reasons and its cost. A plan is also returned if requirements
@@ -229,7 +226,8 @@ def plan(
     check_whole("sample_size", sample_size, 2, MOST_SAMPLED)
     check_choice("engine", engine, ENGINES)
     on_spark = engine == "spark"
-    decided = given_options(options)
+    input_options, fixed_options = split_options(options)
+    decided = given_options(fixed_options)
     threshold = decided.pop("threshold", default_of("threshold"))
     recall = decided.pop("recall", default_of("recall"))
     fixed = FixedOptions(**decided)
@@ -237,7 +235,7 @@ def plan(
     paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = InputFiles(), Columns(text=join_names(text))
     if paths:
-        files = find_inputs(paths, format, include, exclude, delimiter, quote, no_header, encoding)
+        files = find_inputs(paths, **input_options)
         say_notes(files, progress)
     if documents is None and not files:
         raise ParameterError(
