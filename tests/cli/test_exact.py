@@ -466,7 +466,7 @@ def test_equal_halves_of_hashes_are_not_duplicates(
 # -- stopped, and going on ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["document", "line"])
+@pytest.mark.parametrize("unit", [pytest.param("document", marks=pytest.mark.slow), "line"])
 def test_killed_run_is_resumed_with_the_same_answer(tmp_path: Path, many: Path, unit: str) -> None:
     big = tmp_path / "many.jsonl"
     big.write_bytes(many.read_bytes() * 10)

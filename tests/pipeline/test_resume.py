@@ -80,7 +80,7 @@ def test_run_resumes_after_a_kill_before_chosen_steps(
 ) -> None:
     """A step makes, renames or removes a file or a folder."""
     asked = {"limit": 2} | ({"force": True} if force else {})
-    kill_at_steps(inputs, tmp_path, first=3, every=23 if force else 11, asked=asked)
+    kill_at_steps(inputs, tmp_path, first=3, every=41 if force else 29, asked=asked)
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from neardup import kernels
 from neardup.pipeline.run import run_job
 from support import batch_engine
@@ -28,7 +30,8 @@ CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
 
 
 def load_kernels() -> None:
-    """Load all kernels, so that children that are forked have them."""
+    """Load all kernels and libraries, so that children that are forked have them."""
+    pa.array([0])  # imports pandas
     for names in kernels.KERNELS.values():
         for name in names:
             getattr(kernels, name)
