@@ -12,7 +12,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java test test-fast coverage soak lint bench bench-core bench-sketches bench-batch bench-plan \
+.PHONY: setup java kernels test test-fast coverage soak lint bench bench-core bench-sketches bench-batch bench-plan \
 	bench-online bench-spark demo docs release pictures clean
 
 setup: .venv/ready java
@@ -59,14 +59,18 @@ endif
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 COMPILE := $(BIN)/neardup warm-up
 
-# make test ROOM=index: the tests and the examples of one room.
-test: lint
+# The tests of kernels run twice, the second time with bounds checks.
+CHECKED := $(if $(filter-out kernels,$(ROOM)),,NUMBA_BOUNDSCHECK=1)
+
+kernels: setup
 	$(COMPILE)
+	$(if $(CHECKED),$(CHECKED) $(COMPILE))
+
+# make test ROOM=index: the tests and the examples of one room.
+test: setup
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint kernels
 	$(PYTEST) $(if $(ROOM),$(wildcard tests/$(ROOM) src/neardup/$(ROOM)))
-ifeq ($(filter-out kernels,$(ROOM)),)
-	NUMBA_BOUNDSCHECK=1 $(COMPILE)
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) tests/kernels
-endif
+	$(if $(CHECKED),$(CHECKED) $(PYTEST) tests/kernels)
 
 # About a minute: without Spark, kills and processes of their own.
 test-fast: setup
