@@ -154,3 +154,11 @@ def test_values_of_the_format_page():
         assert f"`{value}`" in page
     for key in spec.canonical.strip("{}").split(","):
         assert f"`{key.split(':')[0].strip(chr(34))}`" in page
+
+
+def test_every_guide_is_on_the_first_page_by_what_it_is_for():
+    page = (ROOT / "docs" / "index.md").read_text("utf-8").partition("```{toctree}")[0]
+    linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", page)}
+    guides = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert guides <= linked
+    assert all((ROOT / "docs" / target).exists() for target in linked)
