@@ -120,6 +120,8 @@ def _verdict(
         if copy.witness == witness.id and copy.status == REMOVED:
             return "copy", f"{copy.id!r} was removed because of {witness.id!r}; {likeness}"
     if a.status == b.status == REMOVED and a.witness == b.witness:
+        if options.cluster == "components":
+            return "same cluster", f"both are in the component of {a.witness!r}; {likeness}"
         return "same cluster", f"both were removed as copies of {a.witness!r}; {likeness}"
     if facts.apart and (apart := _decisive(options, facts)):
         return apart, f"kept apart by {' and '.join(facts.apart)}; {likeness}"
@@ -127,7 +129,7 @@ def _verdict(
         return "identical", "word for word the same"
     if not facts.buckets:
         return "never met", f"they never met: {likeness}{_chance(options, facts)}"
-    if not _is_similar(options, facts):
+    if not is_similar(options, facts):
         return "not similar", f"they met, and are not similar enough: {likeness}"
     return _similar_and_met(options, a, b, likeness)
 
@@ -155,11 +157,12 @@ def _decisive(options: Options, facts: PairFacts) -> str:
     """Return the verdict about a pair that is kept apart; empty if it would be apart anyway."""
     if any(one.startswith("--within") for one in facts.apart):
         return "other group"
-    similar = facts.similarity is None or facts.identical or _is_similar(options, facts)
+    similar = facts.similarity is None or facts.identical or is_similar(options, facts)
     return "vetoed" if similar and (facts.buckets or facts.identical) else ""
 
 
-def _is_similar(options: Options, facts: PairFacts) -> bool:
+def is_similar(options: Options, facts: PairFacts) -> bool:
+    """Return whether two documents are similar enough, if they met."""
     if options.verify == "none":
         return facts.buckets > 0
     return facts.similarity is not None and facts.similarity >= options.threshold

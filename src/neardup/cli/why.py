@@ -35,8 +35,8 @@ def why(
     nearest: Annotated[
         bool,
         flag(
-            "For a kept document, read the inputs of the run again however large they are, to find "
-            "what it met.",
+            "Read the inputs of the run again however large they are: to find what a kept document "
+            "met, or the chain between two of a component.",
             "--nearest",
         ),
     ] = False,
@@ -49,8 +49,9 @@ def why(
 
     Of a removed document it shows the witness, the similarity and the words that differ; of a kept
     one what was nearest among the documents that it met; of two, whether they met at all, with the
-    probability of that, and how similar they are. The texts are read from the inputs of the run,
-    which must be where they were, unchanged.
+    probability of that, and how similar they are. In a run with --cluster components it shows the
+    chain of similar pairs between two documents that are not similar. The texts are read from the
+    inputs of the run, which must be where they were, unchanged.
     """
     from neardup.errors import UsageError
     from neardup.pipeline.budget import check_workers
@@ -85,7 +86,9 @@ def _explain_run(
 
         explainer = RunExplainer(run, read_key(key_file), workers, progress)
         explained = (
-            explainer.explain(id, nearest) if other is None else explainer.explain_pair(id, other)
+            explainer.explain(id, nearest)
+            if other is None
+            else explainer.explain_pair(id, other, nearest)
         )
     if as_json:
         print_json(explained.as_dict)

@@ -28,6 +28,8 @@ from neardup.runtime import Progress
 MOST_IDS: Final = 1_000_000
 """Ids among which those near to an unknown one are looked for."""
 
+TABLES: Final = ("removed", "rejected", "clusters", "vetoed")
+
 Row = dict[str, Any]
 Place = tuple[str, int]
 """A file, by its name, and a row."""
@@ -156,8 +158,10 @@ class RunDocuments:
             return found
         return list(self._filter((pc.field("file") == file) & (pc.field("row") == int(row))))
 
-    def _filter(self, wanted: pc.Expression) -> Iterator[tuple[str, Row]]:
-        for name in ("removed", "rejected", "clusters", "vetoed"):
+    def _filter(
+        self, wanted: pc.Expression, names: Sequence[str] = TABLES
+    ) -> Iterator[tuple[str, Row]]:
+        for name in names:
             path = self.run / f"{name}.parquet"
             if not path.exists():
                 continue
@@ -169,6 +173,16 @@ class RunDocuments:
                     f"{path} is damaged ({type(error).__name__}): run neardup dedup again"
                 ) from None
             yield from ((name, row) for row in table.to_pylist())
+
+    def component(self, root: Place) -> list[tuple[str, Place]]:
+        """Return the ids and places of a kept document and of those that were removed for it."""
+        file, row = root
+        cluster = (pc.field("file") == file) & (pc.field("row") == row)
+        kept = [(one["id"], root) for name, one in self._filter(cluster) if name == "clusters"]
+        of_root = (pc.field("witness_file") == file) & (pc.field("witness_row") == row)
+        removed = self._filter(of_root, ("removed",))
+        members = [*kept, *((one["id"], (one["file"], one["row"])) for _, one in removed)]
+        return members
 
     # -- what the inputs have ---------------------------------------------------------------------
 

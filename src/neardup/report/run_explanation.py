@@ -7,7 +7,7 @@ while the inputs are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +21,22 @@ from neardup.explanation import (
     PairVerdict,
     describe_rule,
     explain_pair,
+    is_similar,
 )
 from neardup.formatting import format_bytes, make_printable
 from neardup.keys import Key
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_inputs import FoundDocument
+from neardup.report.component_chain import (
+    MOST_MEMBERS,
+    ChainLink,
+    Neighbours,
+    SketchedLinks,
+    WrittenLinks,
+    chain_lines,
+    common_root,
+    find_chain,
+)
 from neardup.report.differences import TextComparison, compare_texts
 from neardup.report.run_comparison import MeetingSearch, RunComparison, options_of_run
 from neardup.report.run_documents import Place, RunDocument, RunDocuments, read_run_record
@@ -74,6 +85,8 @@ class RunExplanation:
         copies: The number of documents that were removed because of it.
         met: The number of documents that it shares a bucket with; None if they were not counted.
         nearest: The most similar of them.
+        chain: In a run with --cluster components, the documents between it and its witness, both
+            included, each linked with the next; empty if the two are linked themselves.
         notes: What could not be found out, and why.
         differences: How its text differs from that of its witness, if both could be read.
     """
@@ -92,6 +105,7 @@ class RunExplanation:
     copies: int = 0
     met: int | None = None
     nearest: tuple[NearDocument, ...] = ()
+    chain: tuple[ChainLink, ...] = ()
     notes: tuple[str, ...] = ()
     differences: TextComparison | None = field(default=None, repr=False)
 
@@ -112,6 +126,7 @@ class RunExplanation:
             yield "shared", _shared(*self.shingles)
         if self.buckets is not None:
             yield "buckets", "{:,} of {:,} shared".format(*self.buckets)
+        yield from chain_lines(self.chain)
         if self.met is not None:
             what = "1 document shares" if self.met == 1 else f"{self.met:,} documents share"
             yield "met", f"{what} a bucket with it ({self.rule})"
@@ -129,12 +144,14 @@ class RunPair:
     Attributes:
         verdict: What follows from the decisions and the comparison.
         shingles: The number of shingles of both, and of those that both have.
+        chain: In a run with --cluster components, the documents between the two, as above.
         notes: What could not be found out, and why.
         differences: How the texts differ, if both could be read.
     """
 
     verdict: PairVerdict
     shingles: tuple[int, int, int] | None = None
+    chain: tuple[ChainLink, ...] = ()
     notes: tuple[str, ...] = ()
     differences: TextComparison | None = field(default=None, repr=False)
 
@@ -147,6 +164,7 @@ class RunPair:
         lines = [self.verdict.sentence]
         if self.shingles is not None:
             lines.append(f"{'shared':{WIDTH}}{_shared(*self.shingles)}")
+        lines += (f"{name:{WIDTH}}{make_printable(what)}" for name, what in chain_lines(self.chain))
         lines += (f"{'note':{WIDTH}}{make_printable(note)}" for note in self.notes)
         return "\n".join(lines)
 
@@ -205,19 +223,20 @@ class RunExplainer:
             notes=tuple(filter(None, [self._locked])),
         )
         if found is None:
-            return _noted(explained, self._documents.problem)
+            return self._add_chain(_noted(explained, self._documents.problem), document, nearest)
         if document.witness is not None:
-            explained = self._add_witness(explained, document, found)
+            explained = self._add_witness(explained, document, found, nearest)
         if document.status == KEPT and self._compared is not None:
             explained = self._add_nearest(explained, found, self._compared, nearest)
         return explained
 
-    def explain_pair(self, a: str, b: str) -> RunPair:
+    def explain_pair(self, a: str, b: str, nearest: bool = False) -> RunPair:
         """Explain why two documents are duplicates of one another, or why they are not.
 
         Args:
             a: The id of a document, or file:row.
             b: The id of another one.
+            nearest: Read all inputs again for the chain between them, however large they are.
         """
         if self.options is None:
             raise UsageError(
@@ -226,13 +245,67 @@ class RunExplainer:
         (one, first), (other, second) = self._documents.find([a, b])
         if first is None or second is None or self._compared is None:
             note = self._locked or self._documents.problem
-            return RunPair(self._by_tables(one, other), notes=(note,))
+            chain, notes = self._chain(one, other, None, nearest)
+            return RunPair(self._by_tables(one, other), chain=chain, notes=(note, *notes))
         facts, shingles = self._compared.compare(first.documents, second.documents)
+        chain, notes = self._chain(one, other, facts, nearest)
         return RunPair(
             explain_pair(self.options, one.decided, other.decided, facts),
             shingles,
+            chain,
+            notes,
             differences=compare_texts(first.text, second.text),
         )
+
+    def _chain(
+        self, one: RunDocument, other: RunDocument, facts: PairFacts | None, asked: bool
+    ) -> tuple[tuple[ChainLink, ...], tuple[str, ...]]:
+        """Return the chain between two documents of a component, and why it is not known."""
+        options, root = self.options, common_root(one, other)
+        if options is None or options.cluster != "components" or root is None:
+            return (), ()
+        if facts and (facts.identical or (facts.buckets and is_similar(options, facts))):
+            return (), ()
+        members = self._documents.component(root)
+        places = [place for _, place in members]
+        if one.place not in places or other.place not in places:
+            return (), ("the chain between them is not known: one is in an earlier corpus",)
+        first, last = places.index(one.place), places.index(other.place)
+        for source in (self._written_links, self._sketched_links):
+            links, problem = source(members, asked)
+            found = links and find_chain(first, last, len(places), links)
+            if found:
+                return tuple(ChainLink(members[at][0], value) for at, value in found), ()
+        return (), (f"the chain between them is not known: {problem}",)
+
+    def _written_links(
+        self, members: Sequence[tuple[str, Place]], _asked: bool
+    ) -> tuple[Neighbours | None, str]:
+        """Return the links that a run with --pairs has written; None if there are none."""
+        pairs, ids = self._run / "pairs.parquet", [id for id, _ in members]
+        has_links = pairs.exists() and len(set(ids)) == len(ids)
+        return WrittenLinks(pairs, ids) if has_links else None, ""
+
+    def _sketched_links(
+        self, members: Sequence[tuple[str, Place]], asked: bool
+    ) -> tuple[Neighbours | None, str]:
+        """Return the links of a component's documents, read again; or why they are not known."""
+        inputs, problem, read = self._documents.inputs, "", []
+        if len(members) > MOST_MEMBERS:
+            problem = (
+                f"their component has {len(members):,} documents, at most {MOST_MEMBERS:,} are "
+                "compared again; a run with --pairs writes all links"
+            )
+        elif self._compared is None or inputs is None:
+            problem = self._locked or self._documents.problem
+        elif inputs.stored > READ_UNASKED and not asked:
+            problem = f"it is found by reading {format_bytes(inputs.stored)}: give --nearest"
+        else:
+            read = self._documents.read([place for _, place in members])
+        if self._compared is None or len(read) < len(members):
+            return None, problem or self._documents.problem
+        sketches = [self._compared.sketcher(one.documents) for one in read]
+        return SketchedLinks(self._compared, sketches), "its texts have changed since the run"
 
     def _by_tables(self, one: RunDocument, other: RunDocument) -> PairVerdict:
         """Return what the tables alone say about two documents."""
@@ -267,20 +340,38 @@ class RunExplainer:
         ).sentence
 
     def _add_witness(
-        self, explained: RunExplanation, document: RunDocument, found: FoundDocument
+        self, explained: RunExplanation, document: RunDocument, found: FoundDocument, asked: bool
     ) -> RunExplanation:
         """Add how the document compares with its witness."""
         read = self._documents.read([(document.witness_file, document.witness_row)])
         if not read:
-            return _noted(explained, f"the text of {document.witness!r} is not among the inputs")
+            note = f"the text of {document.witness!r} is not among the inputs"
+            return self._add_chain(_noted(explained, note), document, asked)
         differences = compare_texts(read[0].text, found.text)
         explained = replace(explained, differences=differences)
         if self._compared is None:
             return explained
         facts, (witness, own, both) = self._compared.compare(read[0].documents, found.documents)
-        return replace(
+        explained = replace(
             explained, buckets=(facts.buckets, facts.tables), shingles=(own, witness, both)
         )
+        return self._add_chain(explained, document, asked, facts)
+
+    def _add_chain(
+        self,
+        explained: RunExplanation,
+        document: RunDocument,
+        asked: bool,
+        facts: PairFacts | None = None,
+    ) -> RunExplanation:
+        """Add the chain between a removed document and the one that its component keeps."""
+        if document.status != REMOVED or document.witness is None:
+            return explained
+        place = document.witness_file, document.witness_row
+        chain, notes = self._chain(
+            document, RunDocument(document.witness, KEPT, *place), facts, asked
+        )
+        return replace(explained, chain=chain, notes=(*explained.notes, *notes))
 
     def _add_nearest(
         self, explained: RunExplanation, found: FoundDocument, compared: RunComparison, asked: bool
