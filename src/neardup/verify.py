@@ -165,12 +165,11 @@ class Weighed(Comparison):
 
 
 @dataclass(frozen=True)
-class Near(Comparison):
-    """Fingerprints, a row each, compared by the share of equal bits."""
+class SignatureComparison(Comparison):
+    """Signatures, a row each."""
 
     signatures: NDArray[Any]
     threshold: float
-    measure: Measure = MEASURES["hamming"]
     exact: ClassVar[bool] = False
 
     @property
@@ -183,7 +182,14 @@ class Near(Comparison):
 
 
 @dataclass(frozen=True)
-class Estimated(Comparison):
+class Near(SignatureComparison):
+    """Fingerprints, a row each, compared by the share of equal bits."""
+
+    measure: Measure = MEASURES["hamming"]
+
+
+@dataclass(frozen=True)
+class Estimated(SignatureComparison):
     """MinHash signatures, a row each, that estimate the Jaccard similarity.
 
     With threshold 0.0 every candidate counts as similar.
@@ -193,19 +199,8 @@ class Estimated(Comparison):
             the similarity is (P - chance) / (1 - chance), at least 0.
     """
 
-    signatures: NDArray[Any]
-    threshold: float
     chance: float = 0.0
     measure: Measure = MEASURES["slots"]
-    exact: ClassVar[bool] = False
-
-    @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        return (self.signatures,)
-
-    @property
-    def documents(self) -> int:
-        return len(self.signatures)
 
     def keep(self, buckets: Integers, room: Integers) -> Kept:
         witness, shares, compared, turned_away = super().keep(buckets, room)

@@ -46,6 +46,17 @@ def tweets(count: int, seed: int = 0) -> list[str]:
     return found
 
 
+def tweet_file(folder: Path, count: int = 50) -> Path:
+    return write_jsonl(folder / "a.jsonl", [{"text": text} for text in tweets(count)])
+
+
+def tune_command(path: Path, *more: object, **axes: object) -> Any:
+    """Run `neardup tune` on a file; `axes` are options with values, `more` all others."""
+    values = {"sketches": "minhash"} | axes
+    options = [part for name, value in values.items() for part in (f"--{name}", value)]
+    return neardup("tune", path, *options, *more)
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """Trials of other tests and runs are not there, nor are these for them."""
@@ -261,21 +272,9 @@ def test_cached_timeout_is_run_again_with_a_longer_limit(tmp_path):
 
 
 def test_command_writes_config_table_and_page(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(400)])
-    ran = neardup(
-        "tune",
-        path,
-        "-o",
-        tmp_path / "out",
-        "--slots",
-        "16,64",
-        "--bands",
-        "auto,8x8",
-        "--sketches",
-        "minhash,simhash",
-        "--workers",
-        1,
-    )
+    path = tweet_file(tmp_path, 400)
+    swept = {"slots": "16,64", "bands": "auto,8x8", "sketches": "minhash,simhash"}
+    ran = tune_command(path, "-o", tmp_path / "out", workers=1, **swept)
     assert ran.code == 0, ran.err
     assert "recommended" in ran.out and "Not tried: " in ran.out
     assert max(map(len, ran.out.splitlines()[:-1])) <= 100
@@ -295,47 +294,24 @@ def test_command_writes_config_table_and_page(tmp_path):
     assert done.code == 0, done.err
     assert json.loads(done.out)["spec"]["slots"] == point["slots"]
     assert json.loads(done.out)["parameters"]["recall"] == point["recall"] == 0.99
-    again = neardup(
-        "tune",
-        path,
-        "-o",
-        tmp_path / "out",
-        "--slots",
-        "16,64",
-        "--bands",
-        "auto,8x8",
-        "--sketches",
-        "minhash,simhash",
-        "--json",
-        "--force",
-    )
+    again = tune_command(path, "-o", tmp_path / "out", "--json", "--force", **swept)
     assert json.loads(again.out) == stated  # times too: nothing was run
     assert again.err == ""
 
 
 def test_earlier_sweep_is_replaced_only_with_force(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    command = (
-        "tune",
-        path,
-        "-o",
-        tmp_path / "out",
-        "--slots",
-        16,
-        "--bands",
-        "4x4",
-        "--sketches",
-        "minhash",
-        "--workers",
-        1,
-        "--quiet",
-    )
-    assert neardup(*command).code == 0
+    path = tweet_file(tmp_path)
+
+    def command(*more: object) -> Any:
+        out = ("-o", tmp_path / "out", "--quiet")
+        return tune_command(path, *out, *more, slots=16, bands="4x4", workers=1)
+
+    assert command().code == 0
     (tmp_path / "out/mine.txt").write_text("mine")
     before = (tmp_path / "out/tuning.json").read_bytes()
-    refused(neardup(*command, "--recall", 0.9), 1, "holds an earlier sweep", "--force")
+    refused(command("--recall", 0.9), 1, "holds an earlier sweep", "--force")
     assert (tmp_path / "out/tuning.json").read_bytes() == before
-    assert neardup(*command, "--recall", 0.9, "--force").code == 0
+    assert command("--recall", 0.9, "--force").code == 0
     assert json.loads((tmp_path / "out/tuning.json").read_text())["recall"] == 0.9
     assert (tmp_path / "out/mine.txt").read_text() == "mine"
 
@@ -343,7 +319,7 @@ def test_earlier_sweep_is_replaced_only_with_force(tmp_path):
 @pytest.mark.parametrize(("columns", "missing"), [("80", {"bucket"}), ("130", set())])
 def test_table_fits_the_terminal(tmp_path, monkeypatch, columns, missing):
     monkeypatch.setenv("COLUMNS", columns)
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
+    path = tweet_file(tmp_path)
     ran = neardup("tune", path, "--slots", "16,256", "--recall", 0.95, "--workers", 1)
     assert ran.code == 0, ran.err
     *lines, command = ran.out.splitlines()
@@ -358,52 +334,23 @@ def test_table_fits_the_terminal(tmp_path, monkeypatch, columns, missing):
 
 
 def test_bits_are_shown_if_they_differ(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    ran = neardup(
-        "tune",
-        path,
-        "--slots",
-        64,
-        "--bands",
-        "16x4",
-        "--bits",
-        "8,32",
-        "--sketches",
-        "minhash",
-        "--verify",
-        "estimate",
-        "--workers",
-        1,
-    )
+    path = tweet_file(tmp_path)
+    ran = tune_command(path, slots=64, bands="16x4", bits="8,32", verify="estimate", workers=1)
     rows = [line.replace(">", "").split() for line in ran.out.splitlines()]
     assert ["minhash", "64", "16x4", "8"] in [row[:4] for row in rows]
 
 
 def test_table_on_a_tiny_terminal_has_long_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    ran = neardup("tune", path, "--slots", 64, "--sketches", "minhash", "--workers", 1)
+    path = tweet_file(tmp_path)
+    ran = tune_command(path, slots=64, workers=1)
     assert "sketch  slots bands" in ran.out and "precision" in ran.out
 
 
 def test_trial_without_figures_is_in_the_table(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(3_000)])
-    ran = neardup(
-        "tune",
-        path,
-        "-o",
-        tmp_path / "out",
-        "--slots",
-        2_000,
-        "--bands",
-        "1000x2",
-        "--buckets",
-        1,
-        "--time-limit",
-        0.05,
-        "--sketches",
-        "minhash",
-    )
+    path = tweet_file(tmp_path, 3_000)
+    limits = ("-o", tmp_path / "out", "--time-limit", 0.05)
+    ran = tune_command(path, *limits, slots=2_000, bands="1000x2", buckets=1)
     assert ran.code == 0, ran.err
     assert "timeout" in ran.out
     with (tmp_path / "out/sweep.csv").open(newline="") as lines:
@@ -444,27 +391,14 @@ def test_unwritable_folder_is_refused_before_the_work(tmp_path):
 
 
 def test_folder_name_is_printed_unchanged(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(50)])
-    ran = neardup(
-        "tune",
-        path,
-        "-o",
-        tmp_path / "x[b]y",
-        "--slots",
-        16,
-        "--bands",
-        "4x4",
-        "--sketches",
-        "minhash",
-        "--workers",
-        1,
-    )
+    path = tweet_file(tmp_path)
+    ran = tune_command(path, "-o", tmp_path / "x[b]y", slots=16, bands="4x4", workers=1)
     assert ran.code == 0, ran.err
     assert f"--config '{tmp_path / 'x[b]y'}/tuned.toml'" in ran.out
 
 
 def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in tweets(10_000)])
+    path = tweet_file(tmp_path, 10_000)
     command = [
         sys.executable,
         "-m",

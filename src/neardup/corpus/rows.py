@@ -122,17 +122,14 @@ def edit_lines(
         edit: The new texts.
         name: The name of the file, for messages.
     """
-    starts, ends, is_document = bounds
-    documents = np.flatnonzero(is_document)
-    rows = np.flatnonzero(edit.changed[start : start + len(documents)])
+    rows, begins, ends = _find_changed(bounds, start, edit)
     if not len(rows):
         return block
-    lines = documents[rows]
     texts = parse_lines(
         select_lines(block, first, rows)[0], False, edit.columns, Source(name)
     ).texts
     fresh = edit.rewrite(rows + start, texts)
-    return edit_strings(block, starts[lines], ends[lines], edit.columns.text, fresh)
+    return edit_strings(block, begins, ends, edit.columns.text, fresh)
 
 
 def edit_plain_lines(
@@ -142,23 +139,34 @@ def edit_plain_lines(
 
     The arguments are those of `edit_lines`.
     """
-    starts, ends, is_document = bounds
-    documents = np.flatnonzero(is_document)
-    rows = np.flatnonzero(edit.changed[start : start + len(documents)])
+    rows, begins, ends = _find_changed(bounds, start, edit)
     if not len(rows):
         return block
-    lines = documents[rows]
     texts = parse_plain_lines(select_lines(block, first, rows)[0], False).texts
     fresh = edit.rewrite(rows + start, texts).to_pylist()
     pieces: list[bytes] = []
     done = 0
-    for begin, end, text in zip(starts[lines].tolist(), ends[lines].tolist(), fresh, strict=True):
+    for begin, end, text in zip(begins.tolist(), ends.tolist(), fresh, strict=True):
         line = block[begin:end]
         mark = BOM if first and not begin and line.startswith(BOM) else b""
         line_end = line[len(line.removesuffix(b"\n").removesuffix(b"\r")) :]
         pieces += (block[done:begin], mark, text.encode(), line_end)
         done = end
     return b"".join([*pieces, block[done:]])
+
+
+def _find_changed(
+    bounds: LineBounds, start: int, edit: Edit
+) -> tuple[Integers, Integers, Integers]:
+    """Return the documents of a block that get another text, and where their lines begin and end.
+
+    The arguments are those of `edit_lines`.
+    """
+    starts, ends, is_document = bounds
+    documents = np.flatnonzero(is_document)
+    rows = np.flatnonzero(edit.changed[start : start + len(documents)])
+    lines = documents[rows]
+    return rows, starts[lines], ends[lines]
 
 
 def edit_strings(
