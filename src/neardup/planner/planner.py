@@ -35,13 +35,7 @@ from neardup.options import Options
 from neardup.pipeline.backends import ENGINES
 from neardup.planner import costs as measuring
 from neardup.planner.costs import Costs
-from neardup.planner.explanation import (
-    Choice,
-    UnmetLimit,
-    explain_choices,
-    find_problems,
-    note_flat_bands,
-)
+from neardup.planner.explanation import Choice, explain_choices
 from neardup.planner.prediction import Prediction, Predictor, stored_bytes
 from neardup.planner.requirements import BYTES_OF_A_SHINGLE, SHINGLES, FixedOptions, Sla
 from neardup.planner.search import Search
@@ -53,6 +47,7 @@ from neardup.planner.spark_cluster import (
     size_cluster,
 )
 from neardup.planner.spark_run import SparkRun
+from neardup.planner.unmet_limits import UnmetLimit, find_problems, note_flat_bands
 from neardup.planner.workload import SampledCorpus, Workload, assume_workload, scale_workload
 from neardup.runtime import SILENT, Progress
 from neardup.spec import check_choice, check_whole

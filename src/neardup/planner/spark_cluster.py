@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Final
 
 from neardup.formatting import format_bytes, format_count, format_duration, format_number
-from neardup.planner.explanation import UnmetLimit
 from neardup.planner.requirements import Sla
 from neardup.planner.spark_run import SparkRun, SparkStageCost, shuffle_bytes
+from neardup.planner.unmet_limits import UnmetLimit
 
 CORES, MEMORY = 4, 16 * 10**9
 """The default of an executor."""
