@@ -27,10 +27,9 @@ from neardup.options import Options
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
-from neardup.pipeline.rejection import check_rejected
 from neardup.pipeline.remote import fetch_urls
 from neardup.pipeline.run import run_job
-from neardup.pipeline.run_summary import format_summary
+from neardup.pipeline.run_summary import check_rejected, format_summary
 from neardup.report.run_explanation import RunExplainer, RunExplanation, RunPair
 from neardup.report.run_page import largest_clusters, write_report
 from neardup.wording import describe_counts, html_table, shorten_id

@@ -160,10 +160,9 @@ def dedup(
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
         from neardup.index.stored_corpus import open_indexes
         from neardup.pipeline.job import make_columns, make_job
-        from neardup.pipeline.rejection import check_rejected
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
-        from neardup.pipeline.run_summary import format_summary
+        from neardup.pipeline.run_summary import check_rejected, format_summary
         from neardup.report.run_page import write_report
 
         if by_url and out is not None:

@@ -105,9 +105,9 @@ def exact(
         from neardup.pipeline.exact_filter import ExactFilter
         from neardup.pipeline.exact_hashes import ExactSpec
         from neardup.pipeline.job import make_job
-        from neardup.pipeline.rejection import check_rejected
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
+        from neardup.pipeline.run_summary import check_rejected
         from neardup.report.run_page import write_report
 
         places = stack.enter_context(fetch_urls(inputs, out, (), run_options["force"], progress))

@@ -239,9 +239,8 @@ def increment_job(index: Index, inputs: list[str], out: str, **given: Any) -> Jo
 
 def run_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_json: bool) -> None:
     """Run it, and print its summary."""
-    from neardup.pipeline.rejection import check_rejected
     from neardup.pipeline.run import run_job
-    from neardup.pipeline.run_summary import format_summary
+    from neardup.pipeline.run_summary import check_rejected, format_summary
 
     finished = run_job(job, progress, index.add_increment)
     summary = format_summary(finished, job.options, job.report_page)
@@ -304,7 +303,7 @@ def _load_sketches(
 
 def _check_rejected(filled: LoadCounts, allowed: float, folder: Path) -> None:
     """Raise an error if too many documents were rejected; the others stay in the index."""
-    from neardup.pipeline.rejection import require_few_rejected
+    from neardup.pipeline.run_summary import require_few_rejected
 
     is_some = filled.documents > filled.rejected
     others = f"the others are in {folder}" if is_some else "nothing is added"

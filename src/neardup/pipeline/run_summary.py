@@ -1,4 +1,4 @@
-"""The summary of a finished run over files, as lines of text."""
+"""The end of a run over files: its summary, as lines of text, and whether too much was rejected."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neardup.corpus.folders import describe_reasons
+from neardup.errors import TooManyRejected
 from neardup.formatting import format_count
 from neardup.options import Options
 from neardup.wording import (
@@ -19,6 +20,7 @@ from neardup.wording import (
     format_rejected,
     format_undated,
     format_vetoed,
+    list_reasons,
 )
 
 if TYPE_CHECKING:
@@ -99,3 +101,34 @@ def last_lines(record: dict[str, Any], page: str | Path | None) -> Iterator[str]
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
     shown = "" if page is None else f"; {page} shows it"
     yield f"{seconds:.1f} s, {memory:,.0f} MB at most{shown}"
+
+
+def check_rejected(record: Mapping[str, Any], where: str) -> None:
+    """Raise `TooManyRejected` if more documents were rejected than a run allows.
+
+    Args:
+        record: The content of run.json.
+        where: What the error says about the rejected documents, and about the others.
+    """
+    allowed = record["parameters"]["max_rejected"]
+    require_few_rejected(record["counts"], record["reasons"], allowed, where)
+
+
+def require_few_rejected(
+    counts: Mapping[str, int], reasons: Mapping[str, int], allowed: float, where: str
+) -> None:
+    """Raise `TooManyRejected` if more than a share of the documents was rejected.
+
+    Args:
+        counts: The numbers of `documents` and of `rejected` ones.
+        reasons: Documents by the reason why they were rejected, the most common first.
+        allowed: The largest share.
+        where: What the error says about the rejected documents, and about the others.
+    """
+    rejected, documents = counts["rejected"], counts["documents"]
+    if rejected > allowed * documents:
+        raise TooManyRejected(
+            f"{rejected:,} of {format_count(documents, 'document')} rejected "
+            f"({'; '.join(list_reasons(reasons, rejected))}), more than --max-rejected {allowed:g} "
+            f"allows: {where}; correct the input or the options, or allow more"
+        )
