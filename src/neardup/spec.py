@@ -197,7 +197,7 @@ class Spec:
 
     @property
     def shingle(self) -> str:
-        """The unit and size of a shingle, such as `word:5`."""
+        """The unit and size of a shingle, as `--shingle` takes them."""
         return f"{self.unit}:{self.size}"
 
     @property

@@ -117,6 +117,10 @@ def test_neither_key_nor_text_is_logged(tmp_path: Path) -> None:
         {"Host": "127.0.0.1.evil.example:80"},
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"X-Forwarded-For": "192.0.2.7"},
+        {"X-Real-IP": "192.0.2.7"},
+        {"Forwarded": "for=192.0.2.7"},
+        {"Via": "1.1 proxy"},
     ],
 )
 def test_without_keys_requests_of_browser_pages_are_refused(

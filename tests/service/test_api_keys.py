@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.command_line import neardup, refused
 
-from neardup.errors import FormatError
+from neardup.errors import FormatError, ParameterError
 from neardup.index.folder import API_KEYS as FILE
 from neardup.service.api_keys import ApiKeys
 
@@ -145,13 +145,25 @@ def test_help_and_keys_commands_import_no_server_packages(tmp_path: Path) -> Non
 
 
 def test_listening_on_a_public_address_needs_a_key(tmp_path: Path) -> None:
-    def not_started(host: str) -> None:
-        ran = neardup("serve", "--data", tmp_path, "--host", host)
+    def not_started(*options: str) -> None:
+        ran = neardup("serve", "--data", tmp_path, *options)
         assert ran.code == 2
-        assert "neardup keys add" in json.loads(ran.err)["message"]
+        message = json.loads(ran.err)["message"]
+        assert "neardup keys add" in message and "other machines" in message
 
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
-        not_started(host)
+        not_started("--host", host)
+    not_started("--proxy", "127.0.0.1")
     ApiKeys(tmp_path).add("a", ("read",), WHEN)
     ApiKeys(tmp_path).revoke("a")
-    not_started("0.0.0.0")
+    not_started("--host", "0.0.0.0")
+
+
+def test_a_supplied_key_is_never_stored(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path, supplied="a key of sixteen or more")
+    keys.add("other", ("read",), WHEN)
+    assert [key.name for key in ApiKeys(tmp_path).all()] == ["other"]
+    with pytest.raises(ParameterError, match="another name"):
+        keys.add("supplied", ("read",), WHEN)
+    with pytest.raises(ParameterError, match="has no key 'supplied'"):
+        keys.revoke("supplied")

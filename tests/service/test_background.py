@@ -252,6 +252,6 @@ def test_golden_watch_continues_after_a_failure_and_stops(golden, index):
     watched.wait_for(3)
     watched.watch.stop()
     assert [name for name, _ in watched.events[:3]] == ["golden_failed", "golden", "golden"]
-    assert watched.events[0][1] == {"error": "AttributeError"}
+    assert watched.events[0][1] == {"error": "AttributeError", "message": "AttributeError"}
     assert not watched.watch._thread.is_alive()
     GoldenWatch(golden, lambda: index, watched.metrics, watched.event).stop()

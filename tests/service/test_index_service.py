@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import serving as support
 
 from neardup.errors import Busy
-from neardup.index.answer import NEW, Answer
+from neardup.index.answer import NEW, Answer, ClusterPage
+from neardup.index.index import Index
 from neardup.service.index_service import MOST_CHARACTERS, MOST_QUERIES, QueryBatcher
 
 
@@ -88,3 +91,28 @@ def test_missing_thread_fails_waiting_queries() -> None:
                 await asyncio.wait_for(together.ask(text), 10)
 
     asyncio.run(ask())
+
+
+def test_checks_don_t_wait_for_what_goes_through_whole_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, begun = threading.Event(), threading.Event()
+
+    def slow(*_: object, **__: object) -> ClusterPage:
+        begun.set()
+        assert go.wait(30)
+        return ClusterPage((), None)
+
+    monkeypatch.setattr(Index, "clusters", slow)
+    with support.serving(tmp_path) as client, ThreadPoolExecutor(4) as clients:
+        listing = [clients.submit(client.get, "/v1/clusters") for _ in range(4)]
+        assert begun.wait(30)
+        try:
+            assert (
+                client.post("/v1/check", json={"text": support.text(1)}).json()["status"] == "new"
+            )
+            assert client.get("/v1/documents/none").status_code == 404
+            assert not any(each.done() for each in listing)
+        finally:
+            go.set()
+        assert {each.result().status_code for each in listing} == {200}

@@ -172,7 +172,7 @@ def serve(
     )
     read_generations(data)  # a folder with other files is refused before anything is written to it
     supplied = supplied_key(api_key_file)
-    guarded = check_access(data, host, log, supplied)
+    guarded = check_access(data, host, proxy, log, supplied)
 
     def load(say: Say) -> Index:
         return Index.open(data, say=say, **options)
@@ -229,18 +229,19 @@ def supplied_key(file: Path | None) -> str | None:
     return key
 
 
-def check_access(data: Path, host: str, log: Any, supplied: str | None) -> bool:
+def check_access(data: Path, host: str, proxy: str | None, log: Any, supplied: str | None) -> bool:
     """Return whether API keys are required; refuse to serve other machines without any."""
     from neardup.errors import UsageError
     from neardup.service.access import is_loopback
     from neardup.service.api_keys import ApiKeys
 
     keys = ApiKeys(data, supplied)
-    if not is_loopback(host) and not keys.all():
+    if not keys.all() and (proxy is not None or not is_loopback(host)):
+        what = "a proxy (--proxy)" if is_loopback(host) else host
+        other = "leave out --proxy" if is_loopback(host) else "listen on 127.0.0.1"
         raise UsageError(
-            f"{host} can be reached from other machines, and there is no API key: add one with "
-            f"neardup keys add NAME --data {data}, supply one with --api-key-file, or listen on "
-            "127.0.0.1"
+            f"{what} can be reached from other machines, and there is no API key: add one with "
+            f"neardup keys add NAME --data {data}, supply one with --api-key-file, or {other}"
         )
     if not keys.guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")

@@ -1,7 +1,8 @@
 """The clusters of an index, largest first, page by page.
 
-Copies are counted in the table of copies by their witness, in its order, so that no list of all
-clusters is made: memory is that of the table, and of one page. A page begins after a mark,
+Copies are counted in the table of copies by their witness: if that is in memory, in an array with a
+number for each document; if it is on disk too, in its order, so that memory is that of one page and
+of what is in memory anyway. A page begins after a mark,
 
     UNTIL-SIZE-NUMBER   the largest number of a copy when the first page was made; size and number
                         of the last cluster of the page before
@@ -20,6 +21,7 @@ import numpy as np
 
 from neardup.errors import ParameterError
 from neardup.index.answer import ClusterPage, ListedCluster
+from neardup.index.lookup import LookupTables
 from neardup.index.postings import LAST_NUMBER, Integers
 from neardup.index.segment import PostingList
 from neardup.index.view import View
@@ -91,20 +93,35 @@ def _count_largest(view: View, mark: PageMark, most: int) -> _Counted:
     """Return the largest clusters after a mark, at most `most`, in order."""
     numbers, sizes = np.empty(0, np.int64), np.empty(0, np.int64)
     until = 0
-    for pieces in _whole_clusters(view.tables.copies(), mark.until):
-        until = max(until, pieces.until)
-        follows = (pieces.sizes < mark.size) | (
-            (pieces.sizes == mark.size) & (pieces.numbers > mark.number)
+    for counted in _count_copies(view.tables, mark.until):
+        until = max(until, counted.until)
+        follows = (counted.sizes < mark.size) | (
+            (counted.sizes == mark.size) & (counted.numbers > mark.number)
         )
-        numbers = np.concatenate([numbers, pieces.numbers[follows]])
-        sizes = np.concatenate([sizes, pieces.sizes[follows]])
+        numbers = np.concatenate([numbers, counted.numbers[follows]])
+        sizes = np.concatenate([sizes, counted.sizes[follows]])
+        if len(sizes) > most:  # sorting all of them would take most of the time
+            least = np.partition(sizes, len(sizes) - most)[len(sizes) - most]
+            numbers, sizes = numbers[sizes >= least], sizes[sizes >= least]
         best = np.lexsort((numbers, -sizes))[:most]
         numbers, sizes = numbers[best], sizes[best]
     return _Counted(numbers, sizes, until)
 
 
+def _count_copies(tables: LookupTables, until: int) -> Iterator[_Counted]:
+    """Count the copies of each witness, up to a number: of tables in memory, all at once."""
+    (witnesses, members), in_order = tables.copies()
+    if in_order is not None:
+        yield from _whole_clusters(in_order, until)
+        return
+    counted = members <= until
+    counts = np.bincount(witnesses[counted].astype(np.int64))
+    numbers = np.flatnonzero(counts)
+    yield _Counted(numbers, counts[numbers] + 1, int(members[counted].max(initial=0)))
+
+
 def _whole_clusters(pieces: Iterator[PostingList], until: int) -> Iterator[_Counted]:
-    """Count the copies of each witness; a piece may end inside of a cluster."""
+    """Count the copies in sorted pieces, each of which may end inside of a cluster."""
     number = copies = largest = 0
     for keys, members in pieces:
         counted = members <= until

@@ -196,16 +196,22 @@ class LookupTables:
         """Return for each document those that are or were copies of it."""
         return self._find(2, np.array(numbers, np.uint64))
 
-    def copies(self) -> Iterator[PostingList]:
-        """Yield witnesses and their living copies in order, each pair once, piece by piece.
+    def copies(self) -> tuple[PostingList, Iterator[PostingList] | None]:
+        """Return witnesses and their living copies, each pair once.
 
         A removed witness may still have the copies that it had.
+
+        Returns:
+            The pairs in memory, in no particular order; and if tables are on disk too, an iterator
+            over all pairs, in order and piece by piece.
         """
         with self.guard.reading():
             dead, in_memory = self.dead, self.members.everything(self.dead)
             walks = self.cold.walks(len(self.bands.tables) + 2) if self.cold else []
-        for piece in merge_postings([*walks, iter([sort_postings(*in_memory)])]):
-            yield living(piece, dead)
+        if not walks:
+            return in_memory, None
+        merged = merge_postings([*walks, iter([sort_postings(*in_memory)])])
+        return in_memory, (living(piece, dead) for piece in merged)
 
     def _find(self, other: int, keys: Keys) -> list[list[int]]:
         """Return the documents of each key, in the table `others[other]`."""

@@ -71,6 +71,8 @@ class RateBuckets:
 OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
 BEARER: Final = "bearer "
+FOREIGN: Final = frozenset([b"origin", b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"])
+"""Headers of requests that a page in a browser makes, or that a proxy forwards for others."""
 
 
 class AccessGate:
@@ -192,10 +194,11 @@ def require_scope(record: RequestRecord, scope: str) -> None:
 
 
 def _require_local(record: RequestRecord) -> None:
-    """Refuse requests from other machines, and from pages in a browser on this one."""
+    """Refuse requests from other machines, by a proxy too, and of pages in a browser here."""
     host = record.headers.get(b"host", b"").decode("latin-1").lower()
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    if b"origin" in record.headers or (host and not is_loopback(name.strip("[]"))):
+    foreign = not FOREIGN.isdisjoint(record.headers)
+    if foreign or (host and not is_loopback(name.strip("[]"))):
         raise Refusal(
             403,
             "without API keys only programs on this machine are answered, by its own names: "

@@ -97,12 +97,17 @@ class ApiKeys:
                 "a key's name has 1 to 64 letters, digits, dots, dashes and underscores, not "
                 f"{name!r}"
             )
+        if name == SUPPLIED:
+            raise ParameterError(
+                f"{SUPPLIED} is the name of the key that --api-key-file supplies: use another name"
+            )
         if unknown := sorted(set(scopes) - set(SCOPES)):
             raise ParameterError(f"unknown scope {unknown[0]!r}: use {', '.join(SCOPES)}")
         token = PREFIX + secrets.token_urlsafe(32)
         ordered = tuple(scope for scope in SCOPES if scope in scopes)
         with self._locked():
-            keys = self.all()
+            self._refresh()
+            keys = self._keys
             if any(key.name == name for key in keys):
                 raise ParameterError(f"key {name} exists already: revoke it, or use another name")
             self._write([*keys, ApiKey(name, hash_of(token), ordered, created)])
@@ -111,7 +116,8 @@ class ApiKeys:
     def revoke(self, name: str) -> None:
         """Remove a key; a running service notices at the next request."""
         with self._locked():
-            keys = self.all()
+            self._refresh()
+            keys = self._keys
             remaining = [key for key in keys if key.name != name]
             if len(remaining) == len(keys):
                 names = ", ".join(key.name for key in keys)

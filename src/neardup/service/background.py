@@ -248,7 +248,8 @@ class GoldenWatch(BackgroundThread):
             try:
                 self.check()
             except Exception as error:  # The next check may succeed; until then the age grows.
-                self._event("golden_failed", error=type(error).__name__)
+                reason = state_reason(error)
+                self._event("golden_failed", error=type(error).__name__, message=reason)
             spent = time.thread_time() - started
             pause = max(self._every, spent / MAX_CPU_SHARE)
             self._metrics.expect_golden(pause)

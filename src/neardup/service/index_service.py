@@ -111,6 +111,8 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 READERS: Final = 2
 WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
+SCANNERS: Final = 1
+"""Threads that go through whole tables: one, so that queries don't wait for them."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
 
@@ -163,6 +165,7 @@ class IndexService:
         self._loading: asyncio.Task[None] | None = None
         self._reads = ThreadPoolExecutor(READERS, "read")
         self._writes = ThreadPoolExecutor(WRITERS, "write")
+        self._scans = ThreadPoolExecutor(SCANNERS, "scan")
         self._checks = QueryBatcher(lambda texts: self.index.query_batch(texts), self._reads)
 
     @property
@@ -191,9 +194,15 @@ class IndexService:
         _ = self.index
         return await self._checks.ask(text)
 
-    async def run_in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run work that needs no index in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._reads, work)
+    async def render_metrics(self) -> bytes:
+        """Return all metrics, also while the index is being loaded."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._scans, self.metrics.render)
+
+    async def scan(self, query: Callable[[Index], Result]) -> Result:
+        """Go through whole tables of the index, in a thread of their own."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._scans, query, self.index)
 
     async def read(self, query: Callable[[Index], Result]) -> Result:
         """Query the index, in a thread."""
@@ -248,7 +257,7 @@ class IndexService:
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        for pool in (self._reads, self._writes):
+        for pool in (self._reads, self._writes, self._scans):
             await loop.run_in_executor(None, pool.shutdown)
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)

@@ -227,7 +227,7 @@ async def clusters(request: ServiceRequest, options: Annotated[PageOptions, Quer
     limit = min(PAGE_SIZE, most) if options.limit is None else options.limit
     if limit > most:
         raise invalid(f"limit: a page has at most {most} clusters: ask for the next pages")
-    found = await request.service.read(lambda index: index.clusters(limit, after=options.after))
+    found = await request.service.scan(lambda index: index.clusters(limit, after=options.after))
     return JsonResponse(found)
 
 
@@ -303,7 +303,7 @@ async def drop_shadow(request: ServiceRequest) -> Response:
 )
 async def stats(request: ServiceRequest) -> Response:
     """How many documents there are, in how much memory, and the specification of the index."""
-    return JsonResponse(await request.service.read(_describe_index))
+    return JsonResponse(await request.service.scan(_describe_index))
 
 
 def _describe_index(index: Index) -> dict[str, Any]:
@@ -326,8 +326,7 @@ def _describe_index(index: Index) -> dict[str, Any]:
 )
 async def metrics(request: ServiceRequest) -> Response:
     """Counts, times and sizes, for Prometheus."""
-    content = await request.service.run_in_thread(request.service.metrics.render)
-    return Response(content, media_type=CONTENT_TYPE)
+    return Response(await request.service.render_metrics(), media_type=CONTENT_TYPE)
 
 
 @router.head("/healthz", include_in_schema=False)
