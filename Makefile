@@ -72,7 +72,7 @@ test: setup
 	$(PYTEST) $(if $(ROOM),$(wildcard tests/$(ROOM) src/neardup/$(ROOM)))
 	$(if $(CHECKED),$(CHECKED) $(PYTEST) tests/kernels)
 
-# About a minute: without Spark, kills and processes of their own.
+# A minute or two: without Spark, kills, processes of their own and what takes long.
 test-fast: setup
 	$(COMPILE)
 	$(PYTEST) --hypothesis-profile fast -m "not slow and not spark and not process and not kill and not heavy"

@@ -1,8 +1,8 @@
 """Settings of all tests, the one Spark session of a run, and the kind of each test.
 
 Kinds are derived, not written at each test: `spark` needs Java and shares a session, `process`
-starts processes, `kill` kills them. `make test-fast` leaves these out. Helpers are in the
-package `support`.
+starts processes, `kill` kills them, `heavy` takes long. `make test-fast` leaves these out. Helpers
+are in the package `support`.
 """
 
 from __future__ import annotations
@@ -85,6 +85,50 @@ STARTING = (
 )
 """Tests of code that starts processes by itself."""
 
+HEAVY = (
+    "contract/",
+    "examples/",
+    "cli/test_comparisons.py",
+    "cli/test_dedup_options.py",
+    "cli/test_exact.py",
+    "cli/test_main.py",
+    "cli/test_why.py",
+    "evaluation/test_sample.py",
+    "evaluation/test_sketch_comparison.py",
+    "evaluation/test_truth.py",
+    "index/test_from_run.py",
+    "index/test_hazards.py",
+    "index/test_memory_budget.py",
+    "index/test_races.py",
+    "index/test_rebuild.py",
+    "index/test_rebuild_convert.py",
+    "index/test_shadow.py",
+    "index/test_shadow_promote.py",
+    "kernels/test_joining.py",
+    "kernels/test_json_records.py",
+    "kernels/test_simhash.py",
+    "kernels/test_verification.py",
+    "pipeline/stages/test_decide.py",
+    "pipeline/test_bad_files.py",
+    "pipeline/test_corruption.py",
+    "pipeline/test_determinism.py",
+    "pipeline/test_merge_rows.py",
+    "pipeline/test_remote.py",
+    "pipeline/test_resume.py",
+    "pipeline/test_simhash_and_weighted_files.py",
+    "pipeline/test_sketch_files.py",
+    "planner/test_costs.py",
+    "planner/test_recommendation.py",
+    "planner/test_shingle_comparison.py",
+    "planner/test_workload.py",
+    "report/test_run_page.py",
+    "service/test_ingestion.py",
+    "sketch/test_set_statistics.py",
+    "test_file_run.py",
+    "test_in_memory.py",
+)
+"""Tests that take a fifth of a second or more each, measured with pytest --durations."""
+
 
 def _needs_spark(nodeid: str) -> bool:
     return any(part in nodeid for part in ("/backends/spark/", "/test_dedup_spark.py", "[Spark "))
@@ -121,6 +165,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid} uses Spark: name it so that _needs_spark sees it"
             )
+        if place.startswith(HEAVY):
+            item.add_marker("heavy")
         if "killed" in place:
             item.add_marker("kill")
         definitions = item._fixtureinfo.name2fixturedefs.values()

@@ -235,11 +235,11 @@ def texts(count: int) -> list[str]:
 
 
 def test_candidates_of_a_sample_predict_those_of_all_documents() -> None:
-    """3,000 of 12,000 documents; one in a hundred pairs that are unrelated meets."""
-    everything = texts(12_000)
+    """1,500 of 6,000 documents; one in a hundred pairs that are unrelated meets."""
+    everything = texts(6_000)
     asked = {"shingle": "word:1", "slots": 16, "bands": "4x4", "sketches": "minhash", "recall": 0.9}
-    of_all = tune(everything, **asked, sample=12_000, workers=2).rows[1]
-    of_some = tune(everything, **asked, sample=3_000, workers=2).rows[1]
+    of_all = tune(everything, **asked, sample=6_000, workers=2).rows[1]
+    of_some = tune(everything, **asked, sample=1_500, workers=2).rows[1]
     assert of_some.candidates < of_all.candidates / 8
     assert of_all.all_candidates == pytest.approx(of_all.candidates, rel=0.05)
     assert of_some.all_candidates == pytest.approx(of_all.all_candidates, rel=0.1)
