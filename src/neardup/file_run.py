@@ -22,7 +22,7 @@ from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
-from neardup.option_table import takes_options
+from neardup.keyword_arguments import takes_options
 from neardup.options import Options
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress

@@ -26,9 +26,10 @@ from neardup.explanation import PairFacts
 from neardup.first_look import FirstDocuments
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
+from neardup.keyword_arguments import takes_options
 from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
-from neardup.option_table import MatchingOptions, takes_options
+from neardup.option_table import MatchingOptions
 from neardup.options import Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk

@@ -15,11 +15,8 @@ Importing this module imports neither NumPy nor PyArrow: `neardup --help` needs 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from textwrap import fill, indent
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -28,13 +25,11 @@ from typing import (
     Literal,
     TypeAlias,
     TypedDict,
-    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from neardup.errors import ParameterError
 from neardup.measure_table import CHOICES, MeasureName, describe_choices
 from neardup.spec import HashName, ProfileName, SlotBits
 
@@ -478,7 +473,8 @@ PLACES: Final[dict[str, Place]] = {
 
 
 @functools.cache
-def _rows() -> dict[str, Option]:
+def all_rows() -> dict[str, Option]:
+    """Return all rows of the table by name."""
     hints = get_type_hints(MatchingOptions, include_extras=True)
     rows = {}
     for name, hint in hints.items():
@@ -496,7 +492,7 @@ def options_of(takes: Any) -> dict[str, Option]:
     >>> list(options_of(ThresholdOptions))
     ['threshold', 'recall']
     """
-    return {name: row for name, row in _rows().items() if name in takes.__annotations__}
+    return {name: row for name, row in all_rows().items() if name in takes.__annotations__}
 
 
 def options_at(place: str) -> dict[str, Option]:
@@ -519,7 +515,7 @@ def default_of(name: str) -> Any:
     >>> default_of("threshold")
     0.8
     """
-    return _rows()[name].default
+    return all_rows()[name].default
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -529,102 +525,6 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 LAYOUT: Final = frozenset({"bands", "rows", "tables"})
 """The options that say how the bands are laid over the slots."""
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def takes_options(place: str, other: Callable[..., Any] | None = None) -> Callable[[F], F]:
-    """Describe the options of a function with `**options: Unpack[...]`; refuse other names.
-
-    Its signature names each option with type and default, and so does its docstring, in place of
-    the entry `**options:` in the section "Args:".
-
-    Args:
-        place: The function's name in `PLACES`.
-        other: A function whose parameters with defaults are options too, as it describes them.
-    """
-    rows = options_at(place)
-    passed_on = {} if other is None else dict(inspect.signature(other).parameters)
-    passed_on = {name: p for name, p in passed_on.items() if p.default is not p.empty}
-    described = "" if other is None else other.__doc__ or ""
-
-    def decorate(function: F) -> F:
-        signature = inspect.signature(function)
-        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        fixed += [p.replace(kind=p.KEYWORD_ONLY) for p in passed_on.values()]
-        named = [
-            inspect.Parameter(
-                row.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=row.default,
-                annotation=row.annotation,
-            )
-            for row in rows.values()
-        ]
-        possible = {p.name for p in fixed} | set(rows)
-
-        @functools.wraps(function)
-        def checked(*args: Any, **options: Any) -> Any:
-            if not options.keys() <= possible:
-                options = _possible_options(options, possible, place)
-            return function(*args, **options)
-
-        checked.__signature__ = signature.replace(parameters=[*fixed, *named])  # type: ignore[attr-defined]
-        entries = _find_entries(described, passed_on)
-        checked.__doc__ = _describe_arguments(function.__doc__ or "", entries, rows)
-        return checked  # type: ignore[return-value]
-
-    return decorate
-
-
-def _possible_options(options: dict[str, Any], possible: set[str], place: str) -> dict[str, Any]:
-    """Drop options of other places at their default, which a config file may contain.
-
-    An unknown option, or one of another place with another value, is refused.
-    """
-    for name in options.keys() - possible:
-        row = _rows().get(name)
-        if row is None:
-            near = get_close_matches(name, possible, 1)
-            hint = f": did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"{place}() got an unexpected keyword argument {name!r}{hint}")
-        if options[name] not in (None, row.default):
-            reason = PLACES[place].excluded.get(name) or PLACES[place].why_not
-            raise ParameterError(f"{name} is not supported by {place}: {reason}")
-    return {name: value for name, value in options.items() if name in possible}
-
-
-def _find_entries(docstring: str, names: Iterable[str]) -> list[str]:
-    """Return the lines by which a docstring describes some of its parameters."""
-    lines = docstring.split("\n")
-    return [line for name in names for line in lines[slice(*_find_entry(lines, f"{name}:")[:2])]]
-
-
-def _find_entry(lines: list[str], beginning: str) -> tuple[int, int, str]:
-    """Return where the entry that begins like this starts and ends, and its margin."""
-    start = next((n for n, line in enumerate(lines) if line.lstrip().startswith(beginning)), -1)
-    if start < 0:
-        return 0, 0, ""
-    margin = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
-    end = start + 1
-    while end < len(lines) and lines[end].startswith(margin + "    "):
-        end += 1
-    return start, end, margin
-
-
-def _describe_arguments(docstring: str, entries: list[str], rows: Mapping[str, Option]) -> str:
-    """Return the docstring with these entries and one for each row instead of `**options:`."""
-    lines = docstring.split("\n")
-    start, end, margin = _find_entry(lines, "**options:")
-    if not end:
-        return docstring
-    for row in rows.values():
-        default = f", default {row.without}" if row.without else ""
-        text = f"{row.name} ({row.type_name}{default}): {row.explained}".replace("--", "")
-        entries += indent(fill(text, 96 - len(margin), subsequent_indent="    "), margin).split(
-            "\n"
-        )
-    return "\n".join([*lines[:start], *entries, *lines[end:]])
 
 
 def markdown_table(rows: Mapping[str, Option], *, in_python: bool = False) -> str:

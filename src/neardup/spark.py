@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from neardup.errors import UsageError
 from neardup.keys import Key, to_key
-from neardup.option_table import MatchingOptions, takes_options
+from neardup.keyword_arguments import takes_options
+from neardup.option_table import MatchingOptions
 from neardup.options import Options
 from neardup.wording import (
     Verdict,

@@ -51,7 +51,8 @@ from neardup.evaluation.systems import (
 from neardup.explanation import is_by_distance
 from neardup.formatting import format_count
 from neardup.in_memory import find_frequencies, find_ignored_lines
-from neardup.option_table import given_options, takes_options
+from neardup.keyword_arguments import takes_options
+from neardup.option_table import given_options
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher

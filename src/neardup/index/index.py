@@ -55,7 +55,8 @@ from neardup.index.validation import check_id, encode_metadata
 from neardup.index.view import View
 from neardup.index.writer import MOST_WAITING
 from neardup.keys import Key, to_key
-from neardup.option_table import IndexOptions, takes_options
+from neardup.keyword_arguments import takes_options
+from neardup.option_table import IndexOptions
 from neardup.options import Options
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import FinishedRun

@@ -15,7 +15,8 @@ from typing import Any, Unpack
 
 from neardup.corpus.frames import require_library
 from neardup.in_memory import dedup
-from neardup.option_table import MatchingOptions, takes_options
+from neardup.keyword_arguments import takes_options
+from neardup.option_table import MatchingOptions
 from neardup.options import Options
 from neardup.result import Result
 

@@ -20,8 +20,9 @@ from neardup.corpus.frames import read_data, require_library
 from neardup.errors import ParameterError
 from neardup.in_memory import compare_texts
 from neardup.keys import Key, to_key
+from neardup.keyword_arguments import takes_options
 from neardup.measure_table import BAGS
-from neardup.option_table import IndexOptions, takes_options
+from neardup.option_table import IndexOptions
 from neardup.options import Options
 from neardup.sketcher import Sketcher
 

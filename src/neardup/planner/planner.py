@@ -30,7 +30,8 @@ from neardup.formatting import (
     parse_count,
     parse_number,
 )
-from neardup.option_table import PlanOptions, default_of, given_options, takes_options
+from neardup.keyword_arguments import takes_options
+from neardup.option_table import PlanOptions, default_of, given_options
 from neardup.options import Options
 from neardup.pipeline.backends import ENGINES
 from neardup.planner import costs as measuring

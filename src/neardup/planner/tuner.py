@@ -32,7 +32,8 @@ from neardup.evaluation.operating_point import GoldenFinder, NamedDocuments, rea
 from neardup.evaluation.sample import Sample, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.first_look import FirstDocuments
-from neardup.option_table import ReferenceOptions, takes_options
+from neardup.keyword_arguments import takes_options
+from neardup.option_table import ReferenceOptions
 from neardup.options import Options
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.planner.label_choice import LabelledDocuments, choose_by_labels
