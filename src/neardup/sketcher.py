@@ -136,9 +136,24 @@ class Sketcher:
         return hashes
 
 
+def keep_apart(sketch: SketchedDocuments, apart: NDArray[np.uint64]) -> SketchedDocuments:
+    """Return sketches of documents without groups as those of documents with them.
+
+    Args:
+        sketch: The sketches.
+        apart: The hash of each document's group, by `hash_groups`.
+    """
+    return replace(sketch, content=sketch.content ^ apart[:, None], apart=apart)
+
+
+def hash_groups(values: pa.Array) -> NDArray[np.uint64]:
+    """Return a hash of each document's group, 0 for null."""
+    return _group_hashes(values, WITHIN_SEED)
+
+
 def apart_hashes(documents: Documents) -> NDArray[np.uint64] | None:
     """Return a hash of each document's group; None if documents have no groups."""
-    return None if documents.within is None else _group_hashes(documents.within, WITHIN_SEED)
+    return None if documents.within is None else hash_groups(documents.within)
 
 
 def _group_hashes(values: pa.Array, seed: np.uint64) -> NDArray[np.uint64]:

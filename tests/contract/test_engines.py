@@ -52,6 +52,7 @@ QUESTIONS: dict[str, Row] = {
     "several columns": {"text": "head,inner.tail"},
     "several columns, longest": {"text": "inner.tail,head", "keep": "longest"},
     "within": {"within": "lang"},
+    "within, limit 2": {"within": "lang", "limit": 2, "threshold": 0.3},
     "within, max": {"within": "lang", "keep": "max:score", "limit": 1},
     "numbers": {"distinguish": "numbers"},
     "numbers, within, max, limit 1": {
@@ -96,8 +97,6 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("service", "text"): "a service is given texts",
     ("index", "keep"): ONE_AT_A_TIME,
     ("service", "keep"): ONE_AT_A_TIME,
-    ("index", "within"): ONE_SET,
-    ("service", "within"): ONE_SET,
     ("index", "distinguish"): ONE_SET,
     ("service", "distinguish"): ONE_SET,
     **{(name, "distinguish"): "what it keeps is decided twice" for name in SPARK},

@@ -126,7 +126,7 @@ def test_repeated_ids_of_a_run_are_renamed(tmp_path):
 
 
 def test_runs_with_unsupported_options_are_refused(tmp_path):
-    for option, column in (("--within", "lang"), ("--merge-rows", "lang")):
+    for option, column in (("--distinguish", "lang"), ("--merge-rows", "lang")):
         out = run(tmp_path, option, column, name=option.strip("-"))
         with pytest.raises(UsageError, match=option):
             load_sketches(out, tmp_path / "index", {})

@@ -18,8 +18,8 @@ from neardup.index.index import Index
 from neardup.service.index_service import MOST_CHARACTERS, MOST_QUERIES, QueryBatcher
 
 
-def echoed(texts: list[str]) -> list[Answer]:
-    return [Answer(text, NEW) for text in texts]
+def echoed(texts: list[str], groups: list[str | None]) -> list[Answer]:
+    return [Answer(text, NEW, group) for text, group in zip(texts, groups, strict=True)]
 
 
 @given(st.lists(st.text(max_size=5), max_size=200))
@@ -27,19 +27,21 @@ def test_each_query_gets_its_own_answer(texts: list[str]) -> None:
     async def ask() -> list[Answer]:
         with ThreadPoolExecutor(1) as pool:
             together = QueryBatcher(echoed, pool)
-            return list(await asyncio.gather(*map(together.ask, texts)))
+            return list(await asyncio.gather(*map(together.ask, texts, reversed(texts))))
 
-    assert [answer.id for answer in asyncio.run(ask())] == texts
+    answers = asyncio.run(ask())
+    assert [answer.id for answer in answers] == texts
+    assert [answer.duplicate_of for answer in answers] == texts[::-1], "each in its own group"
 
 
 def test_texts_that_wait_are_batched_within_bounds() -> None:
     calls: list[list[str]] = []
     go = threading.Event()
 
-    def slow(texts: list[str]) -> list[Answer]:
+    def slow(texts: list[str], groups: list[str | None]) -> list[Answer]:
         calls.append(texts)
         go.wait(10)
-        return echoed(texts)
+        return echoed(texts, groups)
 
     async def ask() -> None:
         with ThreadPoolExecutor(1) as pool:
@@ -63,10 +65,10 @@ def test_texts_that_wait_are_batched_within_bounds() -> None:
 def test_error_fails_its_batch_and_not_the_next_one() -> None:
     failing = True
 
-    def answer(texts: list[str]) -> list[Answer]:
+    def answer(texts: list[str], groups: list[str | None]) -> list[Answer]:
         if failing:
             raise Busy("not now")
-        return echoed(texts)
+        return echoed(texts, groups)
 
     async def ask() -> None:
         nonlocal failing

@@ -172,13 +172,19 @@ def index(
 ) -> Decisions:
     """Added in order, in batches; afterwards a query for each text names the same kept document."""
     answers: list[Row] = []
+
+    def groups(rows: Sequence[Row]) -> dict[str, Any]:
+        return {"within": [row[options["within"]] for row in rows]} if "within" in options else {}
+
     with neardup.Index.open(folder / "index", **options) as opened:
         for some in _batches(len(documents), seed):
             rows = documents[some]
-            added = opened.add_batch([row["id"] for row in rows], [row["text"] for row in rows])
+            added = opened.add_batch(
+                [row["id"] for row in rows], [row["text"] for row in rows], **groups(rows)
+            )
             answers += [{name: getattr(one, name) for name in FIELDS} for one in added]
         assert opened.verify() == []
-        asked = opened.query_batch([row["text"] for row in documents])
+        asked = opened.query_batch([row["text"] for row in documents], **groups(documents))
     assert [one.status for one in asked] == [
         "rejected" if one["status"] == "rejected" else "duplicate" for one in answers
     ]
@@ -221,6 +227,9 @@ def service(
     with serving(folder / "data", **options) as client:
         for some in _batches(len(documents), seed):
             rows = [{"id": row["id"], "text": row["text"]} for row in documents[some]]
+            if "within" in options:
+                groups = (row[options["within"]] for row in documents[some])
+                rows = [row | {"within": one} for row, one in zip(rows, groups, strict=True)]
             alone, together = rows[:2], rows[2:]
             for row in alone:
                 got = client.post("/v1/documents", json=row)

@@ -86,6 +86,7 @@ def describe_index(index: Index) -> dict[str, object]:
         "parent": index.settings.parent or None,
         "point": format_method(options, options.meeting.probability(options.threshold)),
         "keep_texts": index.settings.keep_texts,
+        "within": index.settings.within or None,
     }
 
 
@@ -122,6 +123,7 @@ def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, st
             + (f", narrowed from {about['parent']}" if about["parent"] else ""),
         ),
         ("texts", "kept" if about["keep_texts"] else "not kept"),
+        *([("within", f"documents of the same {about['within']}")] if about["within"] else []),
         (
             "memory",
             f"{format_bytes(figures.index_memory_bytes)}, {figures.bytes_per_document:,.0f} "

@@ -52,6 +52,19 @@ StrictIndex = Annotated[
 ]
 
 
+GroupColumn = Annotated[
+    str | None,
+    option(
+        "COLUMN",
+        "Compare only documents with the same value in this column; folder:1 for the first folder "
+        "below INPUT.",
+        "--within",
+        default="of a new index compare all, else that of the index",
+        panel=INPUT,
+    ),
+]
+
+
 @with_options("neardup index build")
 @with_input_options
 def build(
@@ -76,6 +89,7 @@ def build(
     id: Id = None,
     *,
     input_options: InputOptions,
+    within: GroupColumn = None,
     strict: StrictIndex = False,
     max_rejected: MaxRejected = 0.5,
     keep_texts: Annotated[
@@ -106,16 +120,18 @@ def build(
         raise UsageError("give either INPUT, or --from with a run that has saved its sketches")
     given = chosen_options(context, given)
     if sketches is not None:
+        if within is not None:
+            raise UsageError(f"the sketches of {sketches} decide --within: leave it out")
         _load_sketches(folder, sketches, given, quiet, as_json)
         return
     files, threads = find_inputs(inputs or [], **input_options), check_workers(workers)
     key = read_key(key_file, quiet)
     with (
         progress_for(quiet=quiet or as_json) as progress,
-        _create(folder, given, key, keep_texts=keep_texts, memory=memory) as index,
+        _create(folder, given, key, keep_texts=keep_texts, memory=memory, within=within) as index,
     ):
         say_notes(files, progress)
-        columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
+        columns = Columns(text=text, id=id, within=within, tokens=index.spec.unit == "token")
         filled = fill(index, files, columns, progress, workers=threads, strict=strict)
         print_filled(filled, index, files, quiet, as_json)
         _check_rejected(filled, max_rejected, folder)
@@ -140,6 +156,7 @@ def add(
     id: Id = None,
     *,
     input_options: InputOptions,
+    within: GroupColumn = None,
     replace: Annotated[
         bool,
         flag(
@@ -188,6 +205,7 @@ def add(
                 text=text,
                 id=id,
                 input_options=input_options,
+                within=group_column(index, within),
                 workers=workers,
                 removed=removed,
                 report=report,
@@ -212,12 +230,23 @@ def add(
         open_to_write(folder, key_file, progress, memory) as index,
     ):
         say_notes(files, progress)
-        columns = Columns(text=text, id=id, tokens=index.spec.unit == "token")
+        tokens = index.spec.unit == "token"
+        columns = Columns(text=text, id=id, within=group_column(index, within), tokens=tokens)
         filled = fill(
             index, files, columns, progress, workers=threads, replace=replace, strict=strict
         )
         print_filled(filled, index, files, quiet, as_json)
         _check_rejected(filled, max_rejected, folder)
+
+
+def group_column(index: Index, given: str | None) -> str | None:
+    """Return the column of the groups of documents: the given one, or that of the index."""
+    if given is not None and not index.settings.within:
+        raise UsageError(
+            f"{index.path} was made without --within, and compares all documents: leave it out, or "
+            "build an index with --within"
+        )
+    return given or index.settings.within or None
 
 
 def increment_job(index: Index, inputs: list[str], out: str, **given: Any) -> Job:

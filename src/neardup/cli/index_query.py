@@ -70,6 +70,16 @@ def query(
             default="id",
         ),
     ] = None,
+    within: Annotated[
+        str | None,
+        option(
+            "GROUP",
+            "Of an index with --within: the group of the text. JSON lines have it in the column of "
+            "the index.",
+            "--within",
+            default="documents without a group",
+        ),
+    ] = None,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
 ) -> None:
@@ -95,6 +105,8 @@ def query(
                     "--explain and --similar are for one text: give TEXT or --file; "
                     "--explain also for a document of the index: --id ID"
                 )
+            if within is not None:
+                raise UsageError("--within is for one text: give TEXT or --file")
             if not _answer_lines(index, column, id or "id") and id is not None:
                 raise UsageError(
                     f"{folder} has no document {id!r}, and no JSON lines came from standard input: "
@@ -103,12 +115,12 @@ def query(
             return
         wanted = text if text is not None else _read(file)
         if explain:
-            explanation = index.explain(wanted)
+            explanation = index.explain(wanted, within=within)
             _print(explanation.as_dict if as_json else str(explanation))
         elif similar is not None:
-            _print_matches(index.similar(wanted, similar), as_json)
+            _print_matches(index.similar(wanted, similar, within=within), as_json)
         else:
-            answer = index.query(wanted)
+            answer = index.query(wanted, within=within)
             _print(asdict(answer) if as_json else describe_answer(answer))
 
 
@@ -167,12 +179,14 @@ def _answer_lines(index: Index, column: str, id: str) -> int:
 
     if sys.stdin.isatty():
         raise UsageError("no text to look up: give TEXT, --file, or JSON lines through a pipe")
-    columns = Columns(text=column, id=id, tokens=index.spec.unit == "token")
+    tokens, within = index.spec.unit == "token", index.settings.within or None
+    columns = Columns(text=column, id=id, within=within, tokens=tokens)
     answered = 0
     for block in cut_at_newlines(_read_pieces()):
         documents = parse_lines(block, False, columns, Source("standard input"))
         texts, ids = documents.texts.to_pylist(), to_strings(documents.ids).to_pylist()
-        answers = index.query_batch(texts)
+        groups = None if documents.within is None else documents.within.to_pylist()
+        answers = index.query_batch(texts, within=groups)
         for row, (name, answer) in enumerate(zip(ids, answers, strict=True)):
             why = documents.rejected.get(row, answer.reason)
             print(json.dumps(asdict(answer) | {"id": name, "reason": why}))

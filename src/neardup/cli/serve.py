@@ -63,6 +63,16 @@ def serve(
             panel=INDEX,
         ),
     ] = False,
+    within: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Of a new index: compare only documents of the same group, which requests state as "
+            "within; the column that neardup index add takes it from.",
+            default="compare all",
+            panel=INDEX,
+        ),
+    ] = None,
     memory: Annotated[
         str | None,
         option(
@@ -168,7 +178,7 @@ def serve(
     limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     options = chosen_options(context, given) | given_options(
-        {"memory": memory, "keep_texts": keep_texts or None, "key": key}
+        {"memory": memory, "keep_texts": keep_texts or None, "within": within, "key": key}
     )
     read_generations(data)  # a folder with other files is refused before anything is written to it
     supplied = supplied_key(api_key_file)

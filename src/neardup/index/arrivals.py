@@ -7,16 +7,16 @@ stored signatures.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Documents, text_column
-from neardup.errors import SpecMismatch
+from neardup.corpus.documents import Documents, make_strings, text_column
+from neardup.errors import ParameterError, SpecMismatch
 from neardup.index.answer import NEW, REJECTED, Answer
 from neardup.index.postings import Keys
 from neardup.index.settings import IndexSettings
@@ -26,9 +26,12 @@ from neardup.lsh.bands import Tables
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketch import bulk
-from neardup.sketcher import SketchedDocuments, Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher, hash_groups, keep_apart
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
+
+Groups = Sequence[str | None] | None
+"""The group of each document, None for one without; or None if none has a group."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ class Arrivals:
     """None if they came as sketches without shingles."""
     order: Callable[[Ragged], Ragged] | None = None
     """Sorts the shingles; None if they are sorted."""
+    apart: NDArray[np.uint64] | None = None
+    """The hash of each document's group, which is in its keys and its content; None if the index
+    has no groups."""
 
     def __len__(self) -> int:
         return len(self.content)
@@ -54,9 +60,12 @@ class Arrivals:
             return self.shingles
         return self.order(self.shingles)
 
-    def with_keys(self, keys: Keys) -> Arrivals:
+    def with_bands(self, lsh: Tables) -> Arrivals:
         """Return the same documents with the keys of other bands."""
-        return Arrivals(self.content, keys, self.compared, self.sets)
+        keys = lsh.keys(self.compared)
+        if self.apart is not None:
+            keys ^= self.apart[:, None]
+        return Arrivals(self.content, keys, self.compared, self.sets, apart=self.apart)
 
 
 def join_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
@@ -74,7 +83,13 @@ def join_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.compared for part in parts]),
         sets,
+        apart=_join_groups([part.apart for part in parts]),
     )
+
+
+def _join_groups(parts: Sequence[NDArray[np.uint64] | None]) -> NDArray[np.uint64] | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if known else None
 
 
 def select_arrivals(arrivals: Arrivals, rows: list[int]) -> Arrivals:
@@ -84,15 +99,36 @@ def select_arrivals(arrivals: Arrivals, rows: list[int]) -> Arrivals:
     chosen = np.array(rows, np.int64)
     sets = None if arrivals.sets is None else arrivals.sets.take(chosen)
     return Arrivals(
-        arrivals.content[chosen], arrivals.keys[chosen], arrivals.compared[chosen], sets
+        arrivals.content[chosen],
+        arrivals.keys[chosen],
+        arrivals.compared[chosen],
+        sets,
+        apart=None if arrivals.apart is None else arrivals.apart[chosen],
     )
+
+
+class StoredSignatures(NamedTuple):
+    """Signatures of stored documents, a row each; see `Arrivals`."""
+
+    keys: Keys
+    compared: NDArray[Any]
+    apart: NDArray[np.uint64] | None
 
 
 @dataclass(frozen=True)
 class SignatureCodec:
-    """Packs stored signatures: whole slots, or the band keys and a few bits of each slot."""
+    """Packs stored signatures: whole slots, or the band keys and a few bits of each slot.
+
+    With groups, the hash of a document's group follows.
+    """
 
     options: Options
+    grouped: bool = False
+
+    @classmethod
+    def of(cls, settings: IndexSettings) -> SignatureCodec:
+        """Make the codec of an index."""
+        return cls(settings.options, bool(settings.within))
 
     @cached_property
     def lsh(self) -> Tables:
@@ -103,21 +139,45 @@ class SignatureCodec:
     def _key_bytes(self) -> int:
         return 8 * self.lsh.count if self.options.spec.narrow else 0
 
-    def pack(self, keys: Keys, compared: NDArray[Any]) -> list[Any]:
-        """Return the blobs of documents."""
-        if not self.options.spec.narrow:
-            return list(np.ascontiguousarray(compared))
-        return [a.tobytes() + b.tobytes() for a, b in zip(keys, compared, strict=True)]
+    @property
+    def blob_bytes(self) -> int:
+        """The size of a document's blob."""
+        columns, kind = bulk.packed_shape(self.options.spec)
+        return self._key_bytes + columns * np.dtype(kind).itemsize + 8 * self.grouped
 
-    def unpack(self, blobs: Sequence[bytes]) -> tuple[Keys, NDArray[Any]]:
+    def pack(
+        self, keys: Keys, compared: NDArray[Any], apart: NDArray[np.uint64] | None
+    ) -> list[Any]:
+        """Return the blobs of documents."""
+        if not self.grouped and not self.options.spec.narrow:
+            return list(np.ascontiguousarray(compared))
+        parts = [keys] if self.options.spec.narrow else []
+        parts += [compared]
+        if self.grouped:
+            parts += [np.zeros((len(compared), 1), np.uint64) if apart is None else apart[:, None]]
+        rows = [np.ascontiguousarray(part).view(np.uint8) for part in parts]
+        return list(np.concatenate(rows, axis=1))
+
+    def unpack_groups(self, blobs: Iterable[bytes]) -> NDArray[np.uint64] | None:
+        """Return the hashes of the groups from the blobs of documents; None without groups."""
+        if not self.grouped:
+            return None
+        return np.frombuffer(b"".join(blob[-8:] for blob in blobs), np.uint64)
+
+    def unpack(self, blobs: Sequence[bytes]) -> StoredSignatures:
         """Return the band keys and the compared part of signatures from the blobs of documents."""
         _, kind = bulk.packed_shape(self.options.spec)
         rows = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), -1)
-        first = self._key_bytes
+        first, apart = self._key_bytes, self.unpack_groups(blobs)
+        rows = rows[:, : rows.shape[1] - 8 * self.grouped]
         compared: NDArray[Any] = np.ascontiguousarray(rows[:, first:]).view(kind)
         if first:
-            return np.ascontiguousarray(rows[:, :first]).view(np.uint64), compared
-        return self.lsh.keys(compared), compared
+            keys: Keys = np.ascontiguousarray(rows[:, :first]).view(np.uint64)
+        else:
+            keys = self.lsh.keys(compared)
+            if apart is not None:
+                keys ^= apart[:, None]
+        return StoredSignatures(keys, compared, apart)
 
 
 @dataclass(frozen=True)
@@ -157,12 +217,22 @@ class ArrivalSketcher:
         spec = settings.options.spec
         return cls(settings, Sketcher(spec, settings.ignored, key, settings.frequencies), counters)
 
-    def sketch_texts(self, texts: Sequence[str], lsh: Tables) -> SketchedTexts:
-        """Sketch texts, or lists of token ids; `lsh` makes their keys."""
+    def sketch_texts(
+        self, texts: Sequence[str], lsh: Tables, apart: NDArray[np.uint64] | None = None
+    ) -> SketchedTexts:
+        """Sketch texts, or lists of token ids.
+
+        Args:
+            texts: The texts.
+            lsh: Makes their keys.
+            apart: The hash of each document's group, by `hash_groups`; None without groups.
+        """
         begun = time.perf_counter()
         spec = self.settings.options.spec
         documents = self.documents(texts)
         sketch = self.sketcher(documents)
+        if apart is not None:
+            sketch = keep_apart(sketch, apart)
         rejected = {**dict.fromkeys(sketch.empty.tolist(), "empty"), **documents.rejected}
         sketched = self.arrivals(sketch, lsh, rejected)
         self.counters.sketched += len(texts)
@@ -172,15 +242,56 @@ class ArrivalSketcher:
         self.counters.sketch_times.add(each, len(texts))
         return sketched
 
+    def hash_groups(self, groups: Groups, count: int) -> NDArray[np.uint64] | None:
+        """Return the hash of each document's group; None if the index has no groups.
+
+        Args:
+            groups: The group of each document, None for none of its own; or None for all.
+            count: The number of documents.
+        """
+        if groups is not None and len(groups) != count:
+            raise ParameterError(f"{len(groups)} groups (within) for {count} texts: give one each")
+        named = [] if groups is None else [group for group in groups if group is not None]
+        if named and not self.settings.within:
+            raise ParameterError(
+                "this index compares all documents, and has no groups: leave out within, or make "
+                "an index with within"
+            )
+        if not all(isinstance(group, str) for group in named):
+            raise ParameterError("a group (within) is a text or None")
+        if not self.settings.within:
+            return None
+        try:
+            return hash_groups(make_strings([None] * count if groups is None else list(groups)))
+        except UnicodeEncodeError:
+            raise ParameterError(
+                "a group (within) must be valid Unicode: it has a lone surrogate"
+            ) from None
+
     def documents(self, texts: Sequence[str]) -> Documents:
         """Return texts as the sketcher takes them, with the unusable ones rejected."""
         tokens = self.settings.options.spec.unit == "token"
         column, rejected = text_column(list(texts), tokens)
         return Documents(column, [], None, None, rejected)
 
-    def accept_sketches(self, sketch: SketchedDocuments, lsh: Tables) -> SketchedTexts:
-        """Make arrivals of existing sketches, whose arrays are not changed."""
+    def accept_sketches(
+        self, sketch: SketchedDocuments, lsh: Tables, groups: Groups = None
+    ) -> SketchedTexts:
+        """Make arrivals of existing sketches, whose arrays are not changed.
+
+        `groups` are those of the documents, if their sketches have none.
+        """
         _require_fit(sketch, self.settings.options.spec)
+        if sketch.apart is not None and not self.settings.within:
+            raise ParameterError(
+                "this index has no groups, and the sketches were made within groups: make them "
+                "without, or an index with within"
+            )
+        apart = self.hash_groups(groups, len(sketch.content))
+        if sketch.apart is not None and any(group is not None for group in groups or ()):
+            raise ParameterError("the sketches were made within groups: leave out within")
+        if sketch.apart is None and apart is not None:
+            sketch = keep_apart(sketch, apart)
         shingles = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
         empty = sketch.empty.tolist() if len(shingles.data) else []
         rejected = dict.fromkeys(empty, "empty")
@@ -195,14 +306,16 @@ class ArrivalSketcher:
         keys = sketch.keys(lsh)
         shingles = sketch.shingles
         places = [row for row in range(len(sketch.content)) if row not in rejected]
-        content = sketch.content
+        content, apart = sketch.content, sketch.apart
         if rejected:
             chosen = np.array(places, np.int64)
+            apart = None if apart is None else apart[chosen]
             content, keys, compared = content[chosen], keys[chosen], compared[chosen]
             shingles = shingles.take(chosen)
         present = shingles if len(shingles.data) else None  # None: signatures are compared
         order = sort_bags if spec.of_bags else sort_sets
-        return SketchedTexts(Arrivals(content, keys, compared, present, order), places, rejected)
+        arrivals = Arrivals(content, keys, compared, present, order, apart)
+        return SketchedTexts(arrivals, places, rejected)
 
 
 def _require_fit(sketch: SketchedDocuments, spec: Spec) -> None:

@@ -25,10 +25,12 @@ from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.errors import Busy, IndexLocked, NeardupError, OutputError, ParameterError, UsageError
 from neardup.index import folder
 from neardup.index.answer import REJECTED, Answer
+from neardup.index.arrivals import SignatureCodec
 from neardup.index.generation import Generation
 from neardup.index.open_index import OpenIndex
 from neardup.index.settings import IndexSettings
@@ -163,6 +165,7 @@ class Follower:
         self._only_in_target = _left_out(source)
         """Documents that the source was made without, which the target may have."""
         self._texts, self._progress = DocumentTexts(source, corpus), progress
+        self._codec = SignatureCodec.of(IndexSettings.of_stored(source.meta(), str(source.path)))
 
     @property
     def missing(self) -> dict[str, str]:
@@ -231,24 +234,31 @@ class Follower:
         waiting: deque[tuple[list[Row], Future[list[Answer]]]] = deque()
         for start in range(0, len(numbers), AT_ONCE):
             batch = numbers[start : start + AT_ONCE]
-            rows, texts = self._with_texts(batch)
+            rows, texts, groups = self._with_texts(batch)
             if rows and (self.drop_missing or not self._dropped):
                 self._free_ids(rows)
-                waiting.append((rows, self.target.carry(rows, texts)))
+                waiting.append((rows, self.target.carry(rows, texts, groups)))
             while len(waiting) > (UNDER_WAY if start + AT_ONCE < len(numbers) else 0):
                 self._count(*waiting.popleft())
             self._progress.advance(len(batch))
 
-    def _with_texts(self, numbers: list[int]) -> tuple[list[Row], list[str]]:
-        """Return the documents that the target lacks and that have a text, with their texts."""
+    def _with_texts(
+        self, numbers: list[int]
+    ) -> tuple[list[Row], list[str], NDArray[np.uint64] | None]:
+        """Return the documents that the target lacks and that have a text.
+
+        Also their texts, and the hashes of their groups.
+        """
         existing = self.target.store.rows(numbers)
         with self.source.snapshot():  # or one could be removed before its text is read
             source_rows = self.source.rows(numbers)
             rows = [source_rows[number] for number in sorted(source_rows) if number not in existing]
             texts = self._texts.of(rows)
+            signatures = self.source.blobs("signatures", list(texts)) if self._codec.grouped else {}
         self._dropped |= {row.number: (row.id, NO_TEXT) for row in rows if row.number not in texts}
         rows = [row for row in rows if row.number in texts]
-        return rows, [texts[row.number] for row in rows]
+        groups = self._codec.unpack_groups(signatures[row.number] for row in rows)
+        return rows, [texts[row.number] for row in rows], groups
 
     def _free_ids(self, rows: list[Row]) -> None:
         """Remove documents of the target whose ids belong to other documents of the source."""

@@ -31,10 +31,10 @@ from neardup.index.load import Loader, new_index
 from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, Row, Store
 from neardup.runtime import SILENT, Progress
-from neardup.sketch import bulk
 
 KIND: Final = "index export"
-VERSION: Final = 1
+VERSION, GROUPED = 1, 2
+"""Without groups of documents, and with them, whose signatures are longer."""
 AT_ONCE: Final = 2_048
 """Documents of a block."""
 
@@ -53,7 +53,7 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
         with BlockWriter(
             file,
             KIND,
-            version=VERSION,
+            version=GROUPED if "within" in plain else VERSION,
             settings=plain,
             documents=documents,
             last_number=store.last_number(),
@@ -114,10 +114,10 @@ class Export(BlockReader):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, KIND)
-        if self.header.get("version") != VERSION:
+        if self.header.get("version") not in (VERSION, GROUPED):
             raise FormatError(
                 f"{file}: version {self.header.get('version')!r} of the export is not known, this "
-                f"neardup reads version {VERSION}: use the neardup that wrote it"
+                f"neardup reads versions {VERSION} and {GROUPED}: use the neardup that wrote it"
             )
 
     def damaged(self, why: str) -> FormatError:
@@ -187,10 +187,7 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
 
 def _load(export: Export, loader: Loader, progress: Progress) -> None:
     """Load all documents; raise FormatError if some are missing or don't fit the settings."""
-    codec = SignatureCodec(export.settings.options)
-    columns, kind = bulk.packed_shape(codec.options.spec)
-    size = columns * np.dtype(kind).itemsize
-    size += 8 * codec.lsh.count if codec.options.spec.narrow else 0
+    size = SignatureCodec.of(export.settings).blob_bytes
     kept: set[int] = set()
     witnesses: set[int] = set()
     for block in range(1, len(export)):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.explanation import (
     KEPT,
@@ -26,6 +27,7 @@ from neardup.index.decider import Decider
 from neardup.index.lookup import ALL
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View
+from neardup.sketcher import keep_apart
 from neardup.verify import count_common
 
 NEAREST: Final = 5
@@ -119,12 +121,18 @@ class Explanation:
 
 
 def explain_query(
-    text: str, answer: Answer, seconds: float, view: View, sketcher: ArrivalSketcher
+    text: str,
+    apart: NDArray[np.uint64] | None,
+    answer: Answer,
+    seconds: float,
+    view: View,
+    sketcher: ArrivalSketcher,
 ) -> Explanation:
     """Repeat the steps that led to an answer one by one, with their times.
 
     Args:
         text: The text that was queried.
+        apart: The hash of its group, if the index has groups.
         answer: Its answer.
         seconds: How long the query took.
         view: The view that answered.
@@ -134,7 +142,7 @@ def explain_query(
     if answer.status == REJECTED:
         return Explanation(answer, f"{answer.reason}; there is nothing to compare", seconds=laps)
     options = view.options
-    sketched = _sketch(text, view, sketcher, laps)
+    sketched = _sketch(text, apart, view, sketcher, laps)
     arrivals, one = sketched.arrivals, np.zeros(1, np.int64)
     with _lap(laps, "identical"):
         same = view.rows_by_content(arrivals.content).get(0)
@@ -163,13 +171,19 @@ def explain_query(
 
 
 def _sketch(
-    text: str, view: View, sketcher: ArrivalSketcher, laps: dict[str, float]
+    text: str,
+    apart: NDArray[np.uint64] | None,
+    view: View,
+    sketcher: ArrivalSketcher,
+    laps: dict[str, float],
 ) -> SketchedTexts:
     documents = sketcher.documents([text])
     with _lap(laps, "shingles"):
         cut = sketcher.sketcher.cut(documents)
     with _lap(laps, "slots"):
-        return sketcher.arrivals(sketcher.sketcher.sketched(documents, cut), view.codec.lsh, {})
+        sketch = sketcher.sketcher.sketched(documents, cut)
+        sketch = sketch if apart is None else keep_apart(sketch, apart)
+        return sketcher.arrivals(sketch, view.codec.lsh, {})
 
 
 def _nearest(view: View, sketched: SketchedTexts) -> tuple[SimilarDocument, ...]:
@@ -375,11 +389,14 @@ def explain_stored_pair(view: View, a: Document, b: Document) -> PairVerdict:
             raise TablesBehind
         arrival = view.stored_arrivals([a.number], [rows[a.number].content])
         compared = _compare_with(view, arrival, a.number, b.number, rows)
+        both = view.store.blobs("signatures", list(rows)).values()
     facts = PairFacts(arrival.keys.shape[1], arrival.keys.shape[1], 1.0, True, True)
+    groups = view.codec.unpack_groups(both)
+    apart = ("--within",) if groups is not None and len(set(groups.tolist())) > 1 else ()
     for one in compared:
         identical = rows[a.number].content == rows[b.number].content
         facts = PairFacts(
-            len(one.buckets), arrival.keys.shape[1], one.similarity, one.exact, identical
+            len(one.buckets), arrival.keys.shape[1], one.similarity, one.exact, identical, apart
         )
     return explain_pair(options, _decided(a), _decided(b), facts)
 

@@ -94,7 +94,11 @@ def load_sketches(
     _check(saved, sketches)
     record = json.loads((sketches / RUN_FILE).read_bytes()) if is_run(sketches) else None
     settings = IndexSettings(
-        _options(saved, record, point), False, saved.ignored, saved.frequencies
+        _options(saved, record, point),
+        False,
+        saved.ignored,
+        saved.frequencies,
+        within=_find_groups(saved, sketches),
     )
     everything = Sketches(saved.shards, saved.files)
     _require_keys(everything, settings, sketches)
@@ -103,7 +107,7 @@ def load_sketches(
         names = _Names(Catalogue.of(everything))
         progress.stage("loading", len(everything), "documents")
         for block in everything.blocks:
-            _load(loader, block, decided, names, SignatureCodec(settings.options), clock())
+            _load(loader, block, decided, names, SignatureCodec.of(settings), clock())
             progress.advance(block.rows)
     left_out = len(everything) - loader.documents
     return LoadedRun(settings, loader.documents, loader.kept, left_out, names.renamed)
@@ -113,9 +117,7 @@ def _check(saved: SketchSet, where: Path) -> None:
     """Refuse sketches of runs whose documents an index would judge differently."""
     columns = [shard.reading.columns for shard in saved.shards]
     option = None
-    if any(one.within is not None for one in columns):
-        option = "--within"
-    elif any(one.distinguishes for one in columns):
+    if any(one.distinguishes for one in columns):
         option = "--distinguish"
     elif any(one.id_option == "merge-rows" for one in columns) or any(
         file.note_of(block).get(OPEN) for file in saved.files for block in range(len(file))
@@ -126,6 +128,16 @@ def _check(saved: SketchSet, where: Path) -> None:
             f"{where} was made with {option}, which an index does not support: build the index "
             "from the files"
         )
+
+
+def _find_groups(saved: SketchSet, where: Path) -> str:
+    """Return the column of the groups of documents; "" if they have none."""
+    named = {shard.reading.columns.within or "" for shard in saved.shards}
+    if len(named) > 1:
+        raise UsageError(
+            f"{where} was made with several columns for --within: build the index from the files"
+        )
+    return named.pop() if named else ""
 
 
 def _options(saved: SketchSet, record: dict[str, Any] | None, changes: dict[str, Any]) -> Options:
@@ -220,12 +232,17 @@ def _load(
     contents = np.ascontiguousarray(block.column("content").T)
     compared = np.ascontiguousarray(read_compared(block.file, block.number).T)
     keys = _keys(block, codec.lsh) if codec.options.spec.narrow else None
+    apart = block.column("apart") if codec.grouped else None
     numbers = decided.numbers
     for start in range(0, len(loaded), AT_ONCE):
         rows = loaded[start : start + AT_ONCE]
         documents = rows + block.start
         stored = list(_rows(documents, contents[rows], names.of(documents), decided, numbers, now))
-        signatures = codec.pack(compared[rows] if keys is None else keys[rows], compared[rows])
+        signatures = codec.pack(
+            compared[rows] if keys is None else keys[rows],
+            compared[rows],
+            None if apart is None else apart[rows],
+        )
         blobs = list(zip(numbers[documents].tolist(), signatures, strict=True))
         loader.add(stored, {"signatures": blobs})
 

@@ -15,12 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from neardup.errors import FormatError, OutputError, UsageError
 from neardup.formats.blocks import sync_folder
 from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.answer import Answer
-from neardup.index.arrivals import ArrivalSketcher, SignatureCodec, SketchedTexts
+from neardup.index.arrivals import ArrivalSketcher, Groups, SignatureCodec, SketchedTexts
 from neardup.index.decider import Decider
 from neardup.index.integrity import find_problems
 from neardup.index.lookup import LookupTables
@@ -200,13 +203,16 @@ class Generation:
                 time.sleep(pause)
         return question(self.refresh())
 
-    def query_texts(self, texts: Sequence[str], probes: int = 0) -> list[Answer]:
+    def query_texts(
+        self, texts: Sequence[str], probes: int = 0, groups: Groups = None
+    ) -> list[Answer]:
         """Judge texts without storing them, each by itself; `probes` as in `Index.query`."""
-        return self._query(lambda lsh: self.sketcher.sketch_texts(texts, lsh), probes)
+        apart = self.sketcher.hash_groups(groups, len(texts))
+        return self._query(lambda lsh: self.sketcher.sketch_texts(texts, lsh, apart), probes)
 
-    def query_sketches(self, sketch: SketchedDocuments) -> list[Answer]:
+    def query_sketches(self, sketch: SketchedDocuments, groups: Groups = None) -> list[Answer]:
         """Judge sketches of the same specification without storing them, each by itself."""
-        return self._query(lambda lsh: self.sketcher.accept_sketches(sketch, lsh))
+        return self._query(lambda lsh: self.sketcher.accept_sketches(sketch, lsh, groups))
 
     def _query(self, sketch: Callable[[Tables], SketchedTexts], probes: int = 0) -> list[Answer]:
         def question(view: View) -> list[Answer]:
@@ -249,15 +255,20 @@ class Generation:
         ids: Sequence[str],
         texts: Sequence[str],
         metadata: Sequence[str | None],
+        groups: Groups | NDArray[np.uint64] = None,
         **request: Any,
     ) -> Future[list[Answer]]:
         """Sketch documents in this thread and queue them for the writer thread.
 
-        `request` has other fields of the `AddRequest`.
+        `groups` are those of the documents, or their hashes; `request` has other fields of the
+        `AddRequest`.
         """
         writer = self.require_writer()
         view = writer.view
-        sketched = self.sketcher.sketch_texts(texts, view.codec.lsh)
+        apart = groups
+        if not isinstance(apart, np.ndarray):
+            apart = self.sketcher.hash_groups(apart, len(texts))
+        sketched = self.sketcher.sketch_texts(texts, view.codec.lsh, apart)
         _ = sketched.arrivals.sets  # sorted here, not by the writer thread
         stored = None
         if self.settings.keep_texts:
@@ -272,21 +283,28 @@ class Generation:
         ids: Sequence[str],
         sketch: SketchedDocuments,
         metadata: Sequence[str | None],
+        groups: Groups = None,
         *,
         replace: bool,
     ) -> Future[list[Answer]]:
         """Queue documents that come as sketches for the writer thread."""
         writer = self.require_writer()
         view = writer.view
-        sketched = self.sketcher.accept_sketches(sketch, view.codec.lsh)
+        sketched = self.sketcher.accept_sketches(sketch, view.codec.lsh, groups)
         return self._submit(writer, view, ids, sketched, metadata, replace=replace)
 
-    def carry(self, rows: Sequence[Row], texts: Sequence[str]) -> Future[list[Answer]]:
-        """Add documents of another generation, which keep their numbers, times and metadata."""
+    def carry(
+        self, rows: Sequence[Row], texts: Sequence[str], apart: NDArray[np.uint64] | None
+    ) -> Future[list[Answer]]:
+        """Add documents of another generation, which keep their numbers, times and metadata.
+
+        `apart` has the hashes of their groups, if they have groups.
+        """
         return self.submit_texts(
             [row.id for row in rows],
             texts,
             [row.metadata for row in rows],
+            apart,
             carried=[(row.number, row.added) for row in rows],
         )
 
@@ -331,7 +349,7 @@ class Generation:
         while True:
             self.settings = IndexSettings.of_stored(self.store.meta(), str(self.store.path))
             options = self.settings.options
-            codec = SignatureCodec(options)
+            codec = SignatureCodec.of(self.settings)
             tables = self._load_tables(codec)
             if self.store.meta()["point"] == self.settings.stored["point"]:
                 decider = Decider(options, self.settings.frequencies.weights)

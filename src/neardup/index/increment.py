@@ -310,9 +310,13 @@ class IncrementAdder:
         column = documents.texts
         if not self.first.complete:
             self.first.add(column, MOST)
-        texts = column.to_pylist()
+        texts, within = column.to_pylist(), documents.within
+        groups = None if within is None else within.to_pylist()
         future = self._opened.generation.submit_texts(
-            [ids[row] for row in places], [texts[row] for row in places], [None] * len(places)
+            [ids[row] for row in places],
+            [texts[row] for row in places],
+            [None] * len(places),
+            None if groups is None else [groups[row] for row in places],
         )
         return ChunkAnswers(chunk, documents, ids, places, rejected, future)
 

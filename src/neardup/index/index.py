@@ -34,6 +34,7 @@ from neardup.index.answer import (
     DocumentWithText,
     SimilarDocument,
 )
+from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import export_store
 from neardup.index.explain import (
@@ -102,6 +103,7 @@ class Index:
         read_only: bool = False,
         memory: int | str | None = None,
         keep_texts: bool | None = None,
+        within: str | None = None,
         key: bytes | Key | None = None,
         clock: Callable[[], float] = time.time,
         most_waiting: int = MOST_WAITING,
@@ -122,6 +124,9 @@ class Index:
             keep_texts: Store the texts of documents, so that the index can be rebuilt by another
                 specification (`reindex`). By default a new index stores none, and an existing one
                 does as it did before.
+            within: Of a new index: compare documents of one group only, such as `"lang"`, and say
+                which group each is in (`add(..., within="en")`). It is the column from which
+                commands that read files into the index take the groups.
             key: The secret key of an index with hash siphash.
             clock: Returns the time that is stored with a new document, in seconds since 1970.
             most_waiting: The most documents that may wait for the writer thread; more are refused
@@ -149,6 +154,7 @@ class Index:
             dict(options),
             OpenOptions(clock, most_waiting, say, budget),
             keep_texts=keep_texts,
+            within=within,
             read_only=read_only,
         )
         return cls(opened)
@@ -239,7 +245,13 @@ class Index:
     # Adding and removing
 
     def add(
-        self, id: str, text: str, *, metadata: dict[str, Any] | None = None, replace: bool = False
+        self,
+        id: str,
+        text: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        replace: bool = False,
+        within: str | None = None,
     ) -> Answer:
         """Judge a document and store it, in one step.
 
@@ -252,6 +264,8 @@ class Index:
             metadata: A dictionary that is stored with the document, as JSON.
             replace: Replace a stored document that has this id and another content. Without it such
                 an id is a `Conflict`.
+            within: The group of the document, if the index was made with `within`: it is compared
+                with documents of the same group only. Those without one are a group, too.
 
         Returns:
             The answer: `new`, `duplicate` with its witness and similarity, or `rejected`.
@@ -260,7 +274,10 @@ class Index:
         >>> index.add("2", "the quick brown fox jumps over the lazy dog again").duplicate_of
         '1'
         """
-        answer = self.add_batch([id], [text], metadata=[metadata], replace=replace)[0]
+        answers = self.add_batch(
+            [id], [text], metadata=[metadata], replace=replace, within=_alone(within)
+        )
+        answer = answers[0]
         if answer.reason == CONFLICT:
             raise Conflict(f"document {id!r}: {CONFLICT}")
         return answer
@@ -274,6 +291,7 @@ class Index:
         *,
         metadata: Metadata = None,
         replace: bool = False,
+        within: Groups = None,
     ) -> list[Answer]:
         """Judge documents in order and store them in one commit.
 
@@ -282,6 +300,7 @@ class Index:
             texts: The texts.
             metadata: The metadata of each document, None for none.
             replace: As in `add`. Without it a document whose id has another content is rejected.
+            within: The group of each document, as in `add`.
 
         Returns:
             The answers, in the order of the documents.
@@ -291,7 +310,7 @@ class Index:
         >>> [answer.status for answer in answers]
         ['new', 'new']
         """
-        return self.submit(ids, texts, metadata=metadata, replace=replace).result()
+        return self.submit(ids, texts, metadata=metadata, replace=replace, within=within).result()
 
     def submit(
         self,
@@ -300,6 +319,7 @@ class Index:
         *,
         metadata: Metadata = None,
         replace: bool = False,
+        within: Groups = None,
     ) -> Future[list[Answer]]:
         """Sketch documents and queue them for the writer thread, without waiting for it.
 
@@ -308,6 +328,7 @@ class Index:
             texts: The texts.
             metadata: The metadata of each document, None for none.
             replace: As in `add_batch`.
+            within: As in `add_batch`.
 
         Returns:
             A future of the answers, which is set when all documents are stored.
@@ -324,8 +345,11 @@ class Index:
             ids,
             texts,
             encode_metadata(metadata, len(ids)),
+            within,
             replace=replace,
-            resubmit=lambda: self.submit(ids, texts, metadata=metadata, replace=replace),
+            resubmit=lambda: self.submit(
+                ids, texts, metadata=metadata, replace=replace, within=within
+            ),
         )
 
     def add_sketches(
@@ -335,6 +359,7 @@ class Index:
         *,
         metadata: Metadata = None,
         replace: bool = False,
+        within: Groups = None,
     ) -> list[Answer]:
         """Judge and store documents that come as sketches, without their texts.
 
@@ -343,6 +368,7 @@ class Index:
             sketch: Sketches of the same specification, made by `sketcher`.
             metadata: The metadata of each document, None for none.
             replace: As in `add_batch`.
+            within: The group of each document, if their sketches were made without groups.
 
         Returns:
             The answers, in the order of the documents.
@@ -359,7 +385,7 @@ class Index:
             check_id(id)
         encoded = encode_metadata(metadata, len(ids))
         generation = self._opened.generation
-        return generation.submit_sketches(ids, sketch, encoded, replace=replace).result()
+        return generation.submit_sketches(ids, sketch, encoded, within, replace=replace).result()
 
     def add_increment(self, job: Job, folder: Path, progress: Progress = SILENT) -> FinishedRun:
         """Add the documents of a run's inputs, and write what is new of them: for `run_job`.
@@ -409,13 +435,14 @@ class Index:
 
     # Querying
 
-    def query(self, text: str, *, probes: int = 0) -> Answer:
+    def query(self, text: str, *, probes: int = 0, within: str | None = None) -> Answer:
         """Judge a text without storing it.
 
         Args:
             text: The text; a list of token ids if the specification is of tokens.
             probes: The number of additional buckets that are looked up, the likeliest first: finds
                 more copies, and takes longer.
+            within: The group to look in, as in `add`.
 
         Returns:
             The answer, without an id.
@@ -423,14 +450,17 @@ class Index:
         >>> _example().query("a quite different text").status
         'new'
         """
-        return self.query_batch([text], probes=probes)[0]
+        return self.query_batch([text], probes=probes, within=_alone(within))[0]
 
-    def query_batch(self, texts: Sequence[str], *, probes: int = 0) -> list[Answer]:
+    def query_batch(
+        self, texts: Sequence[str], *, probes: int = 0, within: Groups = None
+    ) -> list[Answer]:
         """Judge texts without storing them, each by itself.
 
         Args:
             texts: The texts.
             probes: As in `query`.
+            within: The group of each text, as in `query`.
 
         Returns:
             The answers, in the order of the texts.
@@ -439,13 +469,14 @@ class Index:
         ['new', 'rejected']
         """
         with self._opened.while_open() as generation:
-            return generation.query_texts(texts, probes)
+            return generation.query_texts(texts, probes, within)
 
-    def query_sketches(self, sketch: SketchedDocuments) -> list[Answer]:
+    def query_sketches(self, sketch: SketchedDocuments, *, within: Groups = None) -> list[Answer]:
         """Judge documents that come as sketches, without storing them.
 
         Args:
             sketch: Sketches of the same specification, made by `sketcher`.
+            within: As in `add_sketches`.
 
         Returns:
             The answers, in the order of the sketches.
@@ -457,14 +488,17 @@ class Index:
         'new'
         """
         with self._opened.while_open() as generation:
-            return generation.query_sketches(sketch)
+            return generation.query_sketches(sketch, within)
 
-    def similar(self, text: str, most: int = 10) -> list[SimilarDocument]:
+    def similar(
+        self, text: str, most: int = 10, *, within: str | None = None
+    ) -> list[SimilarDocument]:
         """Find the kept documents that are similar to a text.
 
         Args:
             text: The text.
             most: The most documents that are returned.
+            within: The group to look in, as in `query`.
 
         Returns:
             The documents with their similarity, the most similar first.
@@ -474,18 +508,20 @@ class Index:
         ['1']
         """
         with self._opened.while_open() as generation:
+            apart = generation.sketcher.hash_groups(_alone(within), 1)
 
             def question(view: View) -> list[SimilarDocument]:
-                arrivals = generation.sketcher.sketch_texts([text], view.codec.lsh).arrivals
+                arrivals = generation.sketcher.sketch_texts([text], view.codec.lsh, apart).arrivals
                 return view.find_similar(arrivals, most) if len(arrivals) else []
 
             return generation.answer(question)
 
-    def explain(self, text: str) -> Explanation:
+    def explain(self, text: str, *, within: str | None = None) -> Explanation:
         """Explain the answer to a text: every step of `query`, with its result and its time.
 
         Args:
             text: The text.
+            within: The group to look in, as in `query`.
 
         Returns:
             The steps; `str()` gives a page to read.
@@ -495,15 +531,19 @@ class Index:
         """
         for _ in range(2):  # the first time includes loading kernels and pages
             begun = time.perf_counter()
-            answer = self.query(text)
+            answer = self.query(text, within=within)
             seconds = time.perf_counter() - begun
-            explanation = self._explain(text, answer, seconds)
+            explanation = self._explain(text, within, answer, seconds)
         return explanation
 
-    def _explain(self, text: str, answer: Answer, seconds: float) -> Explanation:
+    def _explain(
+        self, text: str, within: str | None, answer: Answer, seconds: float
+    ) -> Explanation:
         with self._opened.while_open() as generation:
+            sketcher = generation.sketcher
+            apart = sketcher.hash_groups(_alone(within), 1)
             return generation.answer(
-                lambda view: explain_query(text, answer, seconds, view, generation.sketcher)
+                lambda view: explain_query(text, apart, answer, seconds, view, sketcher)
             )
 
     def explain_document(self, id: str) -> DocumentExplanation | None:
@@ -830,6 +870,11 @@ class Index:
         """
         with self._opened.while_open():
             return cutover.accept_offer(self._opened, key)
+
+
+def _alone(group: str | None) -> Groups:
+    """Return the group of one document as those of a batch."""
+    return None if group is None else [group]
 
 
 def _example() -> Index:

@@ -83,6 +83,8 @@ class DocumentBatch:
 
     ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    groups: list[str | None] = field(default_factory=list)
+    """The group of each document; None for all if the index has no groups."""
     rejected: list[tuple[str, str]] = field(default_factory=list)
     """Id and reason of unusable documents."""
     stored: int = 0
@@ -96,11 +98,15 @@ class DocumentBatch:
 
     def append(self, names: Sequence[str], documents: Documents) -> None:
         """Append documents under these ids."""
-        for row, (name, text) in enumerate(zip(names, documents.texts.to_pylist(), strict=True)):
+        within = documents.within
+        groups = [None] * len(names) if within is None else within.to_pylist()
+        each = zip(names, documents.texts.to_pylist(), groups, strict=True)
+        for row, (name, text, group) in enumerate(each):
             reason = documents.rejected.get(row) or (None if is_valid_id(name) else BAD_ID)
             if reason is None:
                 self.ids.append(name)
                 self.texts.append(text)
+                self.groups.append(group)
             else:
                 self.rejected.append((name, reason))
 
@@ -108,13 +114,14 @@ class DocumentBatch:
         """Yield parts that have each id once, so that a document can replace an earlier one."""
         part, seen = DocumentBatch(rejected=self.rejected, stored=self.stored), set[str]()
         part.not_documents = self.not_documents
-        for id, text in zip(self.ids, self.texts, strict=True):
+        for id, text, group in zip(self.ids, self.texts, self.groups, strict=True):
             if id in seen:
                 yield part
                 part, seen = DocumentBatch(), set()
             seen.add(id)
             part.ids.append(id)
             part.texts.append(text)
+            part.groups.append(group)
         yield part
 
 
@@ -133,7 +140,7 @@ def fill(
     Args:
         index: The index.
         files: The files, in order.
-        columns: The columns of text and id.
+        columns: The columns of text, id and group.
         progress: Receives the progress, in bytes.
         workers: Threads that read the files.
         replace: Replace documents that have the same id.
@@ -163,7 +170,7 @@ def fill(
         counts.documents += len(batch.rejected)
         counts.reasons.update(reason for _, reason in batch.rejected)
         counts.not_documents.update(batch.not_documents)
-        future = index.submit(batch.ids, batch.texts, replace=replace)
+        future = index.submit(batch.ids, batch.texts, replace=replace, within=batch.groups)
         if not first.complete:
             first.add(pa.array(batch.texts[:MOST], pa.large_string()))
         waiting.append((future, batch.stored))
@@ -255,7 +262,7 @@ def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
         try:
             yield Loader(store)
             cold = snapshot.SpillFolders(temporary / folder.FIRST)
-            tables = snapshot.build_tables(store, SignatureCodec(settings.options), cold)
+            tables = snapshot.build_tables(store, SignatureCodec.of(settings), cold)
             snapshot.write_snapshot(file.with_name(folder.SNAPSHOT), tables, settings.options)
             store.checkpoint("TRUNCATE")
         finally:

@@ -44,6 +44,7 @@ class OpenIndex:
         how: OpenOptions,
         *,
         keep_texts: bool | None,
+        within: str | None,
         read_only: bool,
     ) -> OpenIndex:
         """Open the current generation of an index; make an index if the folder has none.
@@ -55,12 +56,13 @@ class OpenIndex:
             options: The options that the caller requires, or of a new index.
             how: How the index works in this process.
             keep_texts: Whether texts are stored; None for no requirement.
+            within: The column of the groups; None for none, or as the index has it.
             read_only: Open it beside a process that writes.
         """
         if folder.read_generations(path) is None:
             if read_only:
                 folder.require_index(path)
-            _create_index(path, new_options(spec, key, options), bool(keep_texts))
+            _create_index(path, new_options(spec, key, options), bool(keep_texts), within or "")
         with lock_unless(read_only, path) as lock:
             name = folder.require_index(path).current
             with opened_store(path, name, read_only) as (store, settings):
@@ -70,6 +72,12 @@ class OpenIndex:
                     raise ParameterError(
                         f"{path} was made {'with' if settings.keep_texts else 'without'} its "
                         "texts: leave out keep_texts, or build the index again"
+                    )
+                if within is not None and within != settings.within:
+                    has = f"groups by {settings.within!r}" if settings.within else "no groups"
+                    raise ParameterError(
+                        f"{path} was made with {has}, and within {within!r} is asked for: leave "
+                        "out within, or build the index again"
                     )
                 if not read_only:
                     close_stopped(path, store.last_number())
@@ -155,9 +163,9 @@ class OpenIndex:
             self._listed_at = at
 
 
-def _create_index(path: Path, options: Options, keep_texts: bool) -> None:
+def _create_index(path: Path, options: Options, keep_texts: bool, within: str) -> None:
     """Make an index in a folder that has none."""
-    settings = IndexSettings(options, keep_texts)
+    settings = IndexSettings(options, keep_texts, within=within)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

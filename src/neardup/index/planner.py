@@ -186,7 +186,7 @@ class CommitPlanner:
         """Return the arrivals with the keys of the current operating point."""
         if request.view is self.view or self.view.codec.options.spec.narrow:
             return request.arrivals
-        return request.arrivals.with_keys(self.view.codec.lsh.keys(request.arrivals.compared))
+        return request.arrivals.with_bands(self.view.codec.lsh)
 
     def _sort(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
         """Sort arrivals into new, repeated, refused and replacing ones, by id and content.

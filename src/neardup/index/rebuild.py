@@ -362,8 +362,8 @@ def _copy(
                     source,
                     target,
                     rows,
-                    SignatureCodec(current.options),
-                    SignatureCodec(settings.options),
+                    SignatureCodec.of(current),
+                    SignatureCodec.of(settings),
                 )
             if target.wal_bytes > CHECKPOINT_BYTES:
                 target.checkpoint()
@@ -384,8 +384,8 @@ def _copy_rows(
     for table in ("shingles", "texts"):
         target.add_blobs(table, source.blobs(table, numbers).items())
     blobs = source.blobs("signatures", numbers)
-    keys, slots = wide.unpack([blobs[number] for number in numbers])
-    cut = narrow.pack(keys, bulk.pack_signatures(slots, narrow.options.spec))
+    keys, slots, apart = wide.unpack([blobs[number] for number in numbers])
+    cut = narrow.pack(keys, bulk.pack_signatures(slots, narrow.options.spec), apart)
     target.add_blobs("signatures", zip(numbers, cut, strict=True))
 
 

@@ -38,6 +38,8 @@ class IndexSettings:
     frequencies: Frequencies = field(default_factory=Frequencies)
     parent: str = ""
     """The fingerprint of the specification whose slots were narrowed by `convert`."""
+    within: str = ""
+    """The column that the groups of documents come from; "" if documents have no groups."""
 
     def __post_init__(self) -> None:
         if self.options.strip.lines is not None and not self.options.spec.ignored:
@@ -67,6 +69,7 @@ class IndexSettings:
             "parent": self.parent,
             "ignored": self.ignored.to_bytes() if len(self.ignored) else b"",
             "frequencies": self.frequencies.to_bytes() if self.frequencies else b"",
+            **({"within": self.within} if self.within else {}),
         }
 
     @classmethod
@@ -81,6 +84,7 @@ class IndexSettings:
                 IgnoredLines.from_bytes(ignored) if ignored else IgnoredLines(),
                 Frequencies.from_bytes(frequencies) if frequencies else Frequencies(),
                 str(stored["parent"]),
+                str(stored.get("within", "")),
             )
         except NeardupError as error:
             raise FormatError(f"{where} is damaged or of another version: {error}") from None
@@ -219,6 +223,7 @@ def respecify_settings(
         current.keep_texts if keep_texts is None else keep_texts,
         current.ignored if new_spec.ignored else IgnoredLines(),
         current.frequencies if new_spec.weights else Frequencies(),
+        within=current.within,
     )
 
 

@@ -274,7 +274,7 @@ class Shadow:
                 raise UsageError("there is a shadow already: promote it or drop it first")
             settings, pairs = self._generation.settings, _pairs(golden)
             options = _shadow_options(settings.options, point)
-            trial = Trial(self._store, self._cold, options, settings.frequencies.weights)
+            trial = Trial(self._store, self._cold, replace(settings, options=options))
             self._following = ShadowThread(trial, pairs, self._writer)
 
     def wait(self, seconds: float = inf) -> bool:

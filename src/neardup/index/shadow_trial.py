@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,12 @@ from neardup.index.arrivals import Arrivals, SignatureCodec
 from neardup.index.decider import Decider
 from neardup.index.planner import CommitPlan, CommitPlanner
 from neardup.index.postings import Integers
+from neardup.index.settings import IndexSettings
 from neardup.index.snapshot import SpillFolders
 from neardup.index.stats import Counters
 from neardup.index.store import MOVED, REMOVED, Row, Store
 from neardup.index.view import TablesBehind, View
 from neardup.index.writer import IndexWriter
-from neardup.options import Options
 
 Golden = Sequence[tuple[str, str, bool]]
 """Two ids, and whether the documents are duplicates."""
@@ -143,11 +143,10 @@ class OverlaidStore:
 class Trial:
     """Another operating point with its tables and decisions. `step` needs the lock `lock`."""
 
-    def __init__(
-        self, store: Store, cold: SpillFolders, options: Options, weights: NDArray[Any] | None
-    ) -> None:
-        self.options, self._store, self._cold = options, store, cold
-        self._decider, self._codec = Decider(options, weights), SignatureCodec(options)
+    def __init__(self, store: Store, cold: SpillFolders, settings: IndexSettings) -> None:
+        self.options, self._store, self._cold = settings.options, store, cold
+        self._decider = Decider(settings.options, settings.frequencies.weights)
+        self._codec = SignatureCodec.of(settings)
         self.lock = threading.Lock()
         self._begin()
 
@@ -351,7 +350,7 @@ class ShadowThread:
         if spent > SHARE * (time.monotonic() - self._begun) or view.tables.sequence != sequence:
             return
         if not trial.options.spec.narrow:
-            arrivals = arrivals.with_keys(view.codec.lsh.keys(arrivals.compared))
+            arrivals = arrivals.with_bands(view.codec.lsh)
         try:
             shadow_copies = view.find_copies(arrivals, trial.counters)
         except TablesBehind:

@@ -29,7 +29,8 @@ from neardup.errors import FormatError, OutputError
 from neardup.formats.tables import write_error
 from neardup.index.connections import Connections
 
-VERSION: Final = 1
+VERSION, GROUPED = 1, 2
+"""Format versions: without groups of documents, and with them, whose signatures are longer."""
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
@@ -107,10 +108,10 @@ class Store:
 
     def _check_version(self) -> None:
         version = self._reader().execute("PRAGMA user_version").fetchone()[0]
-        if version != VERSION:
+        if version not in (VERSION, GROUPED):
             raise FormatError(
-                f"{self.path}: format version {version}, this neardup reads version {VERSION}: use "
-                "the neardup that wrote it, or build the index again"
+                f"{self.path}: format version {version}, this neardup reads versions {VERSION} and "
+                f"{GROUPED}: use the neardup that wrote it, or build the index again"
             )
 
     @classmethod
@@ -126,7 +127,8 @@ class Store:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.executescript(SCHEMA)
-            connection.execute(f"PRAGMA user_version={VERSION}")
+            version = GROUPED if "within" in meta else VERSION
+            connection.execute(f"PRAGMA user_version={version}")
             connection.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             connection.close()

@@ -82,12 +82,18 @@ class IndexCorpus:
                     f"{asked.get(name)}: give --{name} {has[name]}, or change the index with "
                     "neardup index retune"
                 )
-        for name, given in (("--within", columns.within), ("--distinguish", columns.distinguishes)):
-            if given:
-                raise UsageError(
-                    f"--against {self.path}: the index was made without {name}, and its documents "
-                    f"would never match: leave out {name}, or give the files themselves"
-                )
+        if columns.distinguishes:
+            raise UsageError(
+                f"--against {self.path}: the index was made without --distinguish, and its "
+                "documents would never match: leave it out, or give the files themselves"
+            )
+        within = self.settings.within
+        if bool(within) != bool(columns.within):
+            made = f"with --within {within}" if within else "without --within"
+            raise UsageError(
+                f"--against {self.path}: the index was made {made}, and its documents would never "
+                f"match: {'give' if within else 'leave out'} --within, or give the files themselves"
+            )
 
     def write_sketches(
         self, stage: StageFiles, columns: Columns
@@ -125,8 +131,11 @@ class IndexCorpus:
         """Return the sketches of documents as rows of a sketch file."""
         numbers = [row.number for row in rows]
         blobs = self.store.blobs("signatures", numbers)
-        codec = SignatureCodec(self.settings.options)
-        keys, compared = codec.unpack([blobs[number] for number in numbers])
+        codec = SignatureCodec.of(self.settings)
+        keys, compared, apart = codec.unpack([blobs[number] for number in numbers])
+        groups = {} if apart is None else {"apart": apart}
+        if apart is not None:  # the keys of sketch files are those without groups
+            keys = keys ^ apart[:, None]
         content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
         signatures: dict[str, Any] = (
             {KEYS: np.ascontiguousarray(keys.T), PACKED: np.ascontiguousarray(compared.T)}
@@ -139,7 +148,8 @@ class IndexCorpus:
                 "content": np.ascontiguousarray(content.T),
                 "lengths": np.zeros(len(rows), np.int64),
                 "number": np.array(numbers, np.int64),
-            },
+            }
+            | groups,
             make_strings([row.id for row in rows]),
             None,
             {},

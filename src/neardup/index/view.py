@@ -132,9 +132,9 @@ class View:
         if not numbers:
             raise ValueError("no documents to judge")
         signatures = self.store.blobs("signatures", numbers)
-        keys, compared = self.codec.unpack([signatures[number] for number in numbers])
+        keys, compared, apart = self.codec.unpack([signatures[number] for number in numbers])
         content = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, 2)
-        return Arrivals(content, keys, compared, self._stored_sets(numbers))
+        return Arrivals(content, keys, compared, self._stored_sets(numbers), apart=apart)
 
     def _stored_sets(self, numbers: Sequence[int]) -> Ragged | None:
         sets = self.shingles(numbers)
@@ -336,9 +336,10 @@ class Probing:
         sketch.update_hashes(shingles.data[shingles.offsets[row] : shingles.offsets[row + 1]])
         rows: list[Integers] = []
         turns = [0] * bands.count
+        group = 0 if arrivals.apart is None else int(arrivals.apart[row])
         for table, key in probe_keys(arrivals.compared[row], sketch.seconds, bands, self.most):
             if turns[table] == len(rows):
                 rows.append(arrivals.keys[row].copy())
-            rows[turns[table]][table] = key
+            rows[turns[table]][table] = int(key) ^ group
             turns[table] += 1
         return rows

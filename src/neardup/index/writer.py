@@ -228,7 +228,8 @@ class IndexWriter:
             return
         self.store.add(plan.added)
         numbers = [row.number for row in plan.added]
-        blobs = self.view.codec.pack(plan.arrivals.keys, plan.arrivals.compared)
+        arrivals = plan.arrivals
+        blobs = self.view.codec.pack(arrivals.keys, arrivals.compared, arrivals.apart)
         self.store.add_blobs("signatures", zip(numbers, blobs, strict=True))
         if (sets := plan.arrivals.sets) is not None:
             ends = sets.offsets.tolist()

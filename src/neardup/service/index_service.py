@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 MOST_QUERIES: Final = 64
 MOST_CHARACTERS: Final = 1 << 20
 """A call with more text than this would keep other requests waiting."""
-Waiting = tuple[str, "asyncio.Future[Answer]"]
+Waiting = tuple[str, str | None, "asyncio.Future[Answer]"]
+"""A text, its group, and the answer to come."""
 
 
 class QueryBatcher:
@@ -43,21 +44,23 @@ class QueryBatcher:
     Used by one event loop.
 
     Args:
-        answer: returns the answers to texts, in order; called in a thread.
+        answer: returns the answers to texts of groups, in order; called in a thread.
         executor: runs `answer`.
     """
 
-    def __init__(self, answer: Callable[[list[str]], list[Answer]], executor: Executor) -> None:
+    def __init__(
+        self, answer: Callable[[list[str], list[str | None]], list[Answer]], executor: Executor
+    ) -> None:
         self._answer, self._executor = answer, executor
         self._waiting: deque[Waiting] = deque()
         self._busy = False
         """Whether a call is running or scheduled."""
 
-    def ask(self, text: str) -> asyncio.Future[Answer]:
-        """Return a future of the answer to a text."""
+    def ask(self, text: str, group: str | None = None) -> asyncio.Future[Answer]:
+        """Return a future of the answer to a text of a group."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((text, future))
+        self._waiting.append((text, group, future))
         if not self._busy:
             # Not at once: requests that arrived together with this one are read first.
             self._busy = True
@@ -69,10 +72,11 @@ class QueryBatcher:
         self._busy = bool(batch)
         if not batch:
             return
-        texts, futures = [text for text, _ in batch], [future for _, future in batch]
+        texts, groups = [text for text, _, _ in batch], [group for _, group, _ in batch]
+        futures = [future for _, _, future in batch]
         loop = asyncio.get_running_loop()
         try:
-            work = loop.run_in_executor(self._executor, self._answer, texts)
+            work = loop.run_in_executor(self._executor, self._answer, texts, groups)
         except RuntimeError as error:  # No thread can be started; later requests try again.
             self._busy = False
             _fail_all(futures, error)
@@ -84,9 +88,9 @@ class QueryBatcher:
         batch: list[Waiting] = []
         characters = MOST_CHARACTERS
         while self._waiting and len(batch) < MOST_QUERIES and characters > 0:
-            text, future = self._waiting.popleft()
+            text, group, future = self._waiting.popleft()
             if not future.done():  # A cancelled request is skipped.
-                batch.append((text, future))
+                batch.append((text, group, future))
                 characters -= len(text)
         return batch
 
@@ -166,7 +170,9 @@ class IndexService:
         self._reads = ThreadPoolExecutor(READERS, "read")
         self._writes = ThreadPoolExecutor(WRITERS, "write")
         self._scans = ThreadPoolExecutor(SCANNERS, "scan")
-        self._checks = QueryBatcher(lambda texts: self.index.query_batch(texts), self._reads)
+        self._checks = QueryBatcher(
+            lambda texts, groups: self.index.query_batch(texts, within=groups), self._reads
+        )
 
     @property
     def index(self) -> Index:
@@ -189,10 +195,12 @@ class IndexService:
             (b"x-neardup-sequence", b"%d" % index.sequence),
         ]
 
-    async def check(self, text: str) -> Answer:
-        """Query the index for one text, batched with those of other requests."""
-        _ = self.index
-        return await self._checks.ask(text)
+    async def check(self, text: str, group: str | None = None) -> Answer:
+        """Query the index for one text of a group, batched with those of other requests."""
+        grouped = bool(self.index.settings.within)
+        if group is not None and not grouped:  # refused, but not together with others
+            return await self.read(lambda index: index.query(text, within=group))
+        return await self._checks.ask(text, group)
 
     async def render_metrics(self) -> bytes:
         """Return all metrics, also while the index is being loaded."""

@@ -55,16 +55,21 @@ async def add_documents(
     """
     ids = [document.id or uuid.uuid4().hex for document in documents]
     metadata = [document.metadata for document in documents]
+    groups = [document.within for document in documents]
     signatures = [document.signature for document in documents if document.signature is not None]
     if signatures:
         sketch = make_sketch(signatures, service.index.spec)
         answers = await service.write(
-            lambda index: index.add_sketches(ids, sketch, metadata=metadata, replace=replace)
+            lambda index: index.add_sketches(
+                ids, sketch, metadata=metadata, replace=replace, within=groups
+            )
         )
     else:
         texts = [document.text or "" for document in documents]
         answers = await service.add(
-            lambda index: index.submit(ids, texts, metadata=metadata, replace=replace)
+            lambda index: index.submit(
+                ids, texts, metadata=metadata, replace=replace, within=groups
+            )
         )
     for answer in answers:
         if answer.status == REJECTED:

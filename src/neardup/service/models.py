@@ -87,6 +87,16 @@ Id = Annotated[
 ClusterNumber = Annotated[int, Field(ge=0, le=LARGEST_NUMBER), _require_digits(NUMBER_WANTED)]
 
 
+Group = Annotated[
+    Annotated[str, Field(max_length=LONGEST_ID)] | None,
+    BeforeValidator(_digits_as_text, json_schema_input_type=str | int | None),
+    Field(
+        description="The group of a document, if the index was made with --within: only documents "
+        "of the same group are compared. Those without one are a group, too.",
+    ),
+]
+
+
 class StrictModel(BaseModel):
     """Unknown fields are refused, types are not guessed."""
 
@@ -112,18 +122,23 @@ class CheckText(StrictModel):
     """Is this text a copy of something?"""
 
     text: str
+    within: Group = None
 
 
 class CheckTexts(StrictModel):
     """Are these texts copies of something? Each is checked by itself."""
 
     texts: Annotated[list[str], Field(min_length=1)]
+    within: Annotated[
+        list[Group] | None, Field(description="The group of each text, as for one text.")
+    ] = None
 
 
 class CheckSignature(StrictModel):
     """Is the document of this signature a copy of something?"""
 
     signature: Signature
+    within: Group = None
 
 
 OBJECT: Final[dict[str, Any]] = {"type": "object"}
@@ -147,6 +162,7 @@ class NewDocument(StrictModel):
     text: str | None = None
     signature: Signature | None = None
     metadata: Annotated[dict[str, Any] | None, Field(description="Kept with the document.")] = None
+    within: Group = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

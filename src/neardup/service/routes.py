@@ -111,14 +111,16 @@ async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) 
     if isinstance(body, CheckTexts):
         texts = body.texts
         request.charge(len(texts))
-        answers = await service.read(lambda index: index.query_batch(texts))
+        groups = body.within
+        answers = await service.read(lambda index: index.query_batch(texts, within=groups))
         return JsonResponse({"answers": answers})
     if isinstance(body, CheckSignature):
-        sketch = make_sketch([body.signature], service.index.spec)
+        sketch, group = make_sketch([body.signature], service.index.spec), [body.within]
         request.charge(1)
-        return JsonResponse((await service.read(lambda index: index.query_sketches(sketch)))[0])
+        answers = await service.read(lambda index: index.query_sketches(sketch, within=group))
+        return JsonResponse(answers[0])
     request.charge(1)
-    return JsonResponse(await service.check(body.text))
+    return JsonResponse(await service.check(body.text, body.within))
 
 
 @router.post(
@@ -130,7 +132,9 @@ async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) 
 async def explain(request: ServiceRequest, body: CheckText) -> Response:
     """How the answer to a text comes about, step by step. Nothing is added."""
     request.charge(1)
-    return JsonResponse(await request.service.read(lambda index: index.explain(body.text)))
+    return JsonResponse(
+        await request.service.read(lambda index: index.explain(body.text, within=body.within))
+    )
 
 
 async def add_stream(
