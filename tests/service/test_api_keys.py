@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -167,3 +168,24 @@ def test_a_supplied_key_is_never_stored(tmp_path: Path) -> None:
         keys.add("supplied", ("read",), WHEN)
     with pytest.raises(ParameterError, match="has no key 'supplied'"):
         keys.revoke("supplied")
+
+
+def test_without_its_packages_serve_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else "x")
+    ran = neardup("serve", "--data", tmp_path / "data")
+    assert ran.code == 2 and not (tmp_path / "data").exists()
+    assert "pip install 'neardup[serve]'" in json.loads(ran.err)["message"]
+
+
+def test_a_port_in_use_is_named_with_the_cure(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = neardup("serve", "--data", tmp_path / "data", "--port", port)
+    message = json.loads(ran.err.splitlines()[-1])["message"]
+    assert ran.code == 2 and not (tmp_path / "data").exists()
+    assert message == (
+        f"can't listen on 127.0.0.1 port {port} (Address already in use): "
+        "choose another --port or --host"
+    )

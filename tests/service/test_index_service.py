@@ -114,6 +114,7 @@ def test_checks_don_t_wait_for_what_goes_through_whole_tables(
                 client.post("/v1/check", json={"text": support.text(1)}).json()["status"] == "new"
             )
             assert client.get("/v1/documents/none").status_code == 404
+            assert client.get("/metrics").status_code == 200
             assert not any(each.done() for each in listing)
         finally:
             go.set()

@@ -219,7 +219,7 @@ def test_failed_load_ends_the_process_with_the_reason(tmp_path: Path) -> None:
         (("--limit", "nothing=1"), 2),
         (("--host", "0.0.0.0"), 2),
         (("--prot", "80"), 2),
-        (("--golden", "nowhere.tsv"), 1),
+        (("--golden", "nowhere.tsv"), 2),
     ],
 )
 def test_startup_failure_is_a_json_log_line(

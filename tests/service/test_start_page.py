@@ -76,6 +76,7 @@ def test_a_program_gets_json(guarded: Served) -> None:
         ("APPLICATION/JSON; q=1", True),
         ("application/json;q=nonsense", False),
         (";;,,=q", False),
+        ("x," * 16_000 + "application/json", False),
     ],
 )
 def test_the_accept_header_decides(accept: str, is_json: bool) -> None:

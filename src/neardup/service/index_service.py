@@ -116,7 +116,7 @@ READERS: Final = 2
 WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
 SCANNERS: Final = 1
-"""Threads that go through whole tables: one, so that queries don't wait for them."""
+"""Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
 
@@ -170,6 +170,7 @@ class IndexService:
         self._reads = ThreadPoolExecutor(READERS, "read")
         self._writes = ThreadPoolExecutor(WRITERS, "write")
         self._scans = ThreadPoolExecutor(SCANNERS, "scan")
+        self._renders = ThreadPoolExecutor(1, "metrics")
         self._checks = QueryBatcher(
             lambda texts, groups: self.index.query_batch(texts, within=groups), self._reads
         )
@@ -205,7 +206,7 @@ class IndexService:
     async def render_metrics(self) -> bytes:
         """Return all metrics, also while the index is being loaded."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._scans, self.metrics.render)
+        return await loop.run_in_executor(self._renders, self.metrics.render)
 
     async def scan(self, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
@@ -265,7 +266,7 @@ class IndexService:
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        for pool in (self._reads, self._writes, self._scans):
+        for pool in (self._reads, self._writes, self._scans, self._renders):
             await loop.run_in_executor(None, pool.shutdown)
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)

@@ -23,6 +23,7 @@ from neardup.service.service_route import ServiceRoute
 DESCRIPTION: Final = "Is this new document a copy of something that came before?"
 OPENAPI: Final = "/openapi.json"
 GUIDE: Final = "https://github.com/neardup/neardup/blob/main/docs/service.md"
+LONGEST_ACCEPT: Final = 1_000
 HTML_TYPE, JSON_TYPE = "text/html", "application/json"
 
 
@@ -56,7 +57,8 @@ def quality(accept: str, wanted: str) -> float:
     (0.0, 1.0)
     """
     ranges = {}
-    for part in accept.split(",") if accept.strip() else ["*/*"]:
+    # Everybody may ask, as often as they like: a long header must not cost more than a short one.
+    for part in accept[:LONGEST_ACCEPT].split(",") if accept.strip() else ["*/*"]:
         name, *parameters = (each.strip().lower() for each in part.split(";"))
         ranges[name] = next((_weight(each[2:]) for each in parameters if each[:2] == "q="), 1.0)
     general = f"{wanted.partition('/')[0]}/*"
@@ -107,9 +109,9 @@ def make_start_page(routes: Iterable[Any]) -> Html:
         ),
         tag(
             "nav",
-            tag("a", "The API for programs (OpenAPI)", href=OPENAPI),
+            tag("a", "The API for programs (OpenAPI)", href=OPENAPI.lstrip("/")),
             tag("a", "Guide", href=GUIDE, rel="noreferrer"),
-            tag("a", "Ready?", href="/readyz"),
+            tag("a", "Ready?", href="readyz"),
         ),
         tag(
             "section",
