@@ -197,3 +197,11 @@ def format_undated(undated: int, options: Options) -> str:
     has = "document has" if undated == 1 else "documents have"
     column = options.keep_policy.column
     return f"without a date      {undated:,} {has} none in {column!r} that can be read: ranked last"
+
+
+def format_earlier(options: Options) -> str:
+    """Return that the keep policy does not reach into the earlier corpus, as a line."""
+    return (
+        f"earlier corpus      --keep {options.keep} ranks the new documents only: those of "
+        "--against stay, also where it prefers a copy of them"
+    )

@@ -140,3 +140,24 @@ def test_merged_rows_have_their_newest_date(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", rows)
     dedup(path, "-o", tmp_path / "out", "--keep", "newest:day", "--merge-rows", "url")
     assert removed(tmp_path / "out") == [("b", "a")]
+
+
+def test_the_newest_document_is_not_kept_instead_of_an_earlier_one_and_the_run_says_so(tmp_path):
+    """An output of an earlier run can't be changed: --keep does not reach into --against."""
+    old = write(tmp_path / "old.jsonl", [{"id": "old", "text": edited(1), "day": "2026-01-01"}])
+    rows = [
+        {"id": "newer", "text": edited(1, 79), "day": "2026-02-01"},
+        {"id": "a", "text": edited(2), "day": "2026-02-01"},
+        {"id": "b", "text": edited(2), "day": "2026-02-02"},
+    ]
+    new = write(tmp_path / "new.jsonl", rows)
+    said = "--keep newest:day ranks the new documents only: those of --against stay"
+    for keep, line in (("newest:day", True), ("first", False)):
+        out = tmp_path / keep[:3]
+        ran = neardup("dedup", new, "-o", out, "--against", old, "--keep", keep)
+        assert ran.code == 0 and (said in ran.out) == line, ran
+        removed = {row["id"]: row["witness"] for row in table(out, "removed")}
+        assert removed["newer"] == "old"
+    assert "b" not in {row["id"] for row in table(tmp_path / "new", "removed")}
+    ran = neardup("dedup", new, "-o", tmp_path / "alone", "--keep", "newest:day")
+    assert "earlier corpus" not in ran.out

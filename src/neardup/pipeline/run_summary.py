@@ -14,6 +14,7 @@ from neardup.options import Options
 from neardup.wording import (
     format_advice,
     format_counts,
+    format_earlier,
     format_example,
     format_largest_clusters,
     format_method,
@@ -55,6 +56,8 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     lines += format_rejected(record["reasons"], counts["rejected"])
     if undated := record["counts"].get("undated"):
         lines.append(format_undated(undated, options))
+    if record["parameters"].get("against") and options.keep != "first":
+        lines.append(format_earlier(options))
     if ignored := record.get("ignored_lines"):
         lines.append(
             f"ignored             {format_count(ignored['count'], 'line')} in too many documents; "
