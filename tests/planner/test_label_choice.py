@@ -101,6 +101,17 @@ def test_a_gain_that_chance_could_make_changes_nothing():
     assert not found.changed
 
 
+def test_a_gain_that_is_not_worth_it_changes_nothing():
+    """Six of 1,006 are found by another shingle alone: more than chance, and next to nothing."""
+    rows, pairs = posts(1_000, changed=0)
+    more, others = posts(6, changed=2, seed=1)
+    for row in more:
+        row["id"] += "x"
+    found = choose(rows + more, pairs + [(a + "x", b + "x", label) for a, b, label in others])
+    assert (found.better, found.worse) == (6, 0)
+    assert not found.changed
+
+
 def test_labels_that_mean_nothing_change_nothing():
     rows, pairs = posts(80, changed=3)
     chance = random.Random(3)
@@ -153,6 +164,16 @@ def test_what_is_held_out_has_no_part_in_the_choice():
     assert judged.best(0 * FOLDS + 1, [0]) == (0, 0)
     assert judged.best(None, [0]) == (0, 1)
     assert judged.best(2 * FOLDS + 3, [0]) == (0, 1)
+
+
+def test_a_higher_threshold_that_is_about_as_good_is_taken_because_it_costs_less():
+    similarities = [0.31] + 500 * [0.47] + 500 * [0.1]
+    labels = 501 * [1] + 500 * [0]
+    labelled = load_golden([(f"a{n}", f"b{n}", label) for n, label in enumerate(labels)])
+    fold = np.repeat(np.arange(len(labels)) % FOLDS, 2)
+    points: Any = FixedSimilarities(similarities)
+    judged = HeldOutPairs.of(labelled, fold, [0.3, 0.4, 0.45, 0.6], ["word:5"], points, SILENT)
+    assert judged.best(None, [0]) == (0, 2), "0.45 loses one pair of 501"
 
 
 def test_too_few_labels_choose_nothing_and_say_so():

@@ -32,7 +32,6 @@ from neardup.corpus.inputs import InputOptions
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
-    from neardup.evaluation.golden import LabelledPairs
     from neardup.planner.label_choice import LabelChoice
     from neardup.planner.trial_cache import TrialCache
     from neardup.planner.tuning import TrialPoint, Tuning
@@ -222,7 +221,13 @@ def tune(
     from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.evaluation.operating_point import read_named
     from neardup.planner.sweep import SweepRequest
-    from neardup.planner.tuner import find_labelled, run_sweep, sample_files, tune_by_labels
+    from neardup.planner.tuner import (
+        find_labelled,
+        load_labels,
+        run_sweep,
+        sample_files,
+        tune_by_labels,
+    )
 
     axes = {
         "slots": slots,
@@ -244,7 +249,7 @@ def tune(
         by_labels=golden is not None,
         **given,
     )
-    labelled = None if golden is None else read_labels(golden, pairs, clusters)
+    labelled = load_labels(golden, pairs, clusters)
     threads = check_workers(workers)
     files = find_inputs(inputs, **input_options)
     if out is not None:
@@ -272,16 +277,6 @@ def short_options(tuning: Tuning) -> dict[str, Any]:
     """Return the recommended options without those that a run would choose itself."""
     usual = {"verify", "slots", "bands", "rows"} if tuning.best is tuning.default else set()
     return {name: value for name, value in tuning.options.items() if name not in usual}
-
-
-def read_labels(golden: Path, pairs: str | None, clusters: str | None) -> LabelledPairs:
-    """Read the labelled pairs before anything else; one of them at least can be used."""
-    from neardup.evaluation.golden import no_pairs_error, read_golden
-
-    labelled = read_golden(golden, pairs, clusters)
-    if not len(labelled):
-        raise no_pairs_error(labelled)
-    return labelled
 
 
 def open_cache(folder: Path | None) -> TrialCache:

@@ -26,6 +26,10 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 FOLDS: Final = 5
+GAIN: Final = 0.005
+"""F1 that another choice must gain at least: less is not worth its cost."""
+COSTLY: Final = 0.5
+"""Below this threshold, each lower one makes many more candidates."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,13 @@ class HeldOutPairs:
             f1 = 2 * tp / (tp + fp + positives)
             place = best_place(f1.tolist())
             if f1[place] > most:
-                chosen, most = (number, place), float(f1[place])
+                chosen, most = (number, self._cheaper(f1, place)), float(f1[place])
         return chosen
+
+    def _cheaper(self, f1: NDArray[np.float64], best: int) -> int:
+        """Return the highest threshold that costs less than the best, and is about as good."""
+        about = np.flatnonzero((f1 >= f1[best] - GAIN) & (np.array(self.thresholds) <= COSTLY))
+        return max(best, int(about.max(initial=best)))
 
     def _counted(self, number: int, part: int | None) -> tuple[Integers, Integers, int, int]:
         """Return duplicates and others that reach each threshold, and the number of both."""

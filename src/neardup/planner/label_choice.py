@@ -2,9 +2,10 @@
 
     labels -> clusters -> folds -> a choice for each part that is held out -> figures of the choices
 
-Another threshold replaces the reference's only if it does better on the held-out pairs, by F1 and
-by a sign test; another shingle only if it does better than that. Pairs of the same two clusters are
-about the same texts, so that the test counts them once. What is chosen is chosen by all labels.
+Another threshold replaces the reference's only if it does better on the held-out pairs, by 0.005 of
+F1 and by a sign test; another shingle only if it does better than that. Pairs of the same two
+clusters are about the same texts, so that the test counts them once. What is chosen is chosen by
+all labels.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from neardup.formatting import format_count
 from neardup.options import Options
 from neardup.planner.held_out import (
     FOLDS,
+    GAIN,
     HeldOutPairs,
     LabelledPoints,
     LabelledShingle,
@@ -143,8 +145,9 @@ class LabelChoice:
             return f"So {self.chosen} is used: {counted}.{more}"
         best = max(self.tried, key=lambda one: one.held_out.f1.value or 0.0)
         return (
-            "The default stays: what labels choose is not better by more than chance "
-            f"({counted}). The best single shingle by F1 is {best.shingle} at {best.threshold:g}."
+            f"The default stays: what labels choose is not better by {GAIN} of F1 and by more than "
+            f"chance ({counted}). The best single shingle by F1 is {best.shingle} at "
+            f"{best.threshold:g}."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -242,10 +245,8 @@ def _decide(
     for among in ([0], list(range(len(tried)))):  # the default's shingle first
         other = judged.predict(among)
         better, worse = _compare(other, predicted, label, unit)
-        gains = (Scores.of(other, label).f1.value or 0) > (
-            Scores.of(predicted, label).f1.value or 0
-        )
-        if gains and sign_test(better, better + worse) < SIGNIFICANT:
+        f1 = [Scores.of(one, label).f1.value or 0.0 for one in (other, predicted)]
+        if f1[0] >= f1[1] + GAIN and sign_test(better, better + worse) < SIGNIFICANT:
             predicted, best = other, tried[judged.best(None, among)[0]]
     if best is None:  # the figures of what was not good enough
         predicted = judged.predict(range(len(tried)))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile
-from neardup.errors import FormatError, InputError
+from neardup.errors import FormatError, InputError, UsageError
 from neardup.evaluation.golden import LabelledPairs, load_golden, no_pairs_error
 from neardup.evaluation.golden_file import Names
 from neardup.evaluation.lab import DistinctDocuments, ShingleSets, as_documents
@@ -134,6 +134,18 @@ def sample_table(
         read_data(data, Columns(text=join_names(text))),
     )
     return TrialSample.of(choose_among(batches, number, options.spec.seed, options.spec), options)
+
+
+def load_labels(golden: Any, pairs: Names, clusters: Names) -> LabelledPairs | None:
+    """Return the labelled pairs of a golden set; None without one."""
+    if golden is None:
+        if pairs or clusters:
+            raise UsageError("pairs and clusters name the columns of a golden set: give one")
+        return None
+    labelled = load_golden(golden, pairs, clusters)
+    if not len(labelled):
+        raise no_pairs_error(labelled)
+    return labelled
 
 
 def find_labelled(
@@ -441,10 +453,8 @@ def tune(
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
     results = None if cache is None else TrialCache(Path(cache))
-    if golden is not None:
-        labelled = load_golden(golden, pairs, clusters)
-        if not len(labelled):
-            raise no_pairs_error(labelled)
+    labelled = load_labels(golden, pairs, clusters)
+    if labelled is not None:
         named = read_named_data(data, Columns(text=join_names(text), id=id))
         chosen, labels = find_labelled(named, labelled, sample, request.options)
         return tune_by_labels(chosen, labels, request, threads, SILENT, results)
