@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import neardup
-from neardup.index.cluster_pages import PageMark, list_clusters
+from neardup.index.cluster_pages import PageMark, _whole_clusters, list_clusters
 
 SMALL = {"shingle": "word:1", "threshold": 0.9, "slots": 16, "bands": 4, "rows": 4}
 WORDS = [f"w{n}" for n in range(400)]
@@ -71,6 +72,21 @@ def test_pages_hold_every_cluster_once_largest_first(
         assert read_all(index, limit) == by_definition(index)
     with neardup.Index.open(folder, read_only=True) as reader:
         assert read_all(reader, limit) == by_definition(reader)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sets(st.tuples(st.integers(1, 5), st.integers(6, 30)), max_size=30),
+    st.lists(st.integers(0, 30), max_size=6),
+    st.integers(0, 31),
+)
+def test_a_cluster_that_is_cut_into_pieces_is_counted_as_a_whole(pairs, cuts, until):
+    ordered = np.array(sorted(pairs), np.uint64).reshape(-1, 2)
+    pieces = np.split(ordered, sorted(cuts))
+    found = list(_whole_clusters(((p[:, 0], p[:, 1].astype(np.uint32)) for p in pieces), until))
+    sizes = [(n, s) for each in found for n, s in zip(each.numbers, each.sizes, strict=True)]
+    counts = Counter(witness for witness, member in pairs if member <= until)
+    assert sizes == [(witness, 1 + count) for witness, count in sorted(counts.items())]
 
 
 def test_additions_between_pages_change_nothing_in_the_pages_that_follow(tmp_path):

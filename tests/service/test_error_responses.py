@@ -165,7 +165,7 @@ def test_unsupported_content_type_gives_415(client: Served, kind: str | None) ->
         ("GET", "/v1/documents", 405),
         ("DELETE", "/v1/clusters/1", 405),
         ("POST", "/metrics", 405),
-        ("GET", "/", 404),
+        ("POST", "/", 405),
         ("GET", "/v1", 404),
         ("GET", "/docs", 404),
         ("GET", "/redoc", 404),
