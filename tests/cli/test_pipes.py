@@ -166,7 +166,7 @@ def test_without_output_and_without_pipe_the_message_names_both(tmp_path: Path) 
 
 def test_a_dash_is_no_input_of_other_commands(tmp_path: Path) -> None:
     ran = neardup("tune", "-", "-o", tmp_path / "tuned")
-    assert ran.code == 1
+    assert ran.code == 2
     assert "-: no such file or folder" in ran.err
 
 
