@@ -99,6 +99,9 @@ def test_a_gain_that_chance_could_make_changes_nothing():
     assert found.held_out is not None
     assert (found.held_out.f1.value or 0) > (found.default.f1.value or 0)
     assert not found.changed
+    assert "With fewer than 30 labels of one kind, these figures are uncertain." in (
+        found.sentences()
+    )
 
 
 def test_a_gain_that_is_not_worth_it_changes_nothing():
@@ -174,6 +177,17 @@ def test_a_higher_threshold_that_is_about_as_good_is_taken_because_it_costs_less
     points: Any = FixedSimilarities(similarities)
     judged = HeldOutPairs.of(labelled, fold, [0.3, 0.4, 0.45, 0.6], ["word:5"], points, SILENT)
     assert judged.best(None, [0]) == (0, 2), "0.45 loses one pair of 501"
+
+
+def test_few_labels_choose_the_middle_between_both_kinds():
+    """The lowest of 20 duplicates is 0.47: the next one may well be less."""
+    rows = [(label, 0.47 if label else 0.1) for _ in range(20) for label in (1, 0)]
+    labelled = load_golden([(f"a{n}", f"b{n}", label) for n, (label, _) in enumerate(rows)])
+    fold = np.repeat(np.arange(len(rows)) // 2 % FOLDS, 2)
+    points: Any = FixedSimilarities([similarity for _, similarity in rows])
+    grid = [0.2, 0.3, 0.4, 0.45]
+    judged = HeldOutPairs.of(labelled, fold, grid, ["word:5"], points, SILENT)
+    assert judged.best(None, [0]) == (0, 2), "the middle of four equal ones"
 
 
 def test_too_few_labels_choose_nothing_and_say_so():

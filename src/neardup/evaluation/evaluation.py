@@ -23,6 +23,7 @@ from neardup.corpus.inputs import FileOptions, InputOptions, find_inputs, split_
 from neardup.errors import ParameterError, UsageError
 from neardup.evaluation.drift import EvaluationRecord, describe_drift, read_baseline
 from neardup.evaluation.golden import (
+    FEW,
     SEVERAL,
     LabelledPairs,
     load_golden,
@@ -252,10 +253,6 @@ def _evaluate_service(labelled: LabelledPairs, indexed: IndexedDocuments) -> Eva
     """Evaluate the documents of an index."""
     used = indexed.select(labelled)
     return _measure(used, indexed, None, None, _one_sided(used))
-
-
-FEW: Final = 30
-"""Fewer pairs than this of one label give figures that are hardly more than a guess."""
 
 
 def _one_sided(used: LabelledPairs) -> list[str]:

@@ -24,6 +24,8 @@ MOST_PAIRS: Final = 50_000_000
 LISTED: Final = 20
 SHOWN: Final = 2
 LONGEST: Final = 80
+FEW: Final = 30
+"""Fewer pairs than this of one label give figures that are hardly more than a guess."""
 SEVERAL: Final = "ids of several documents"
 """A flaw that drops no pair: the first document of such an id counts."""
 

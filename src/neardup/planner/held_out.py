@@ -163,7 +163,9 @@ class HeldOutPairs:
             f1 = 2 * tp / (tp + fp + positives)
             place = best_place(f1.tolist())
             if f1[place] > most:
-                chosen, most = (number, self._cheaper(f1, place)), float(f1[place])
+                most = float(f1[place])
+                # With fewer duplicates, one more that is missed costs more than that.
+                chosen = number, self._cheaper(f1, place) if positives * GAIN >= 1 else place
         return chosen
 
     def _cheaper(self, f1: NDArray[np.float64], best: int) -> int:

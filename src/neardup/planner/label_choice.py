@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import InputError, ParameterError
-from neardup.evaluation.golden import LabelledPairs, format_flaws
+from neardup.evaluation.golden import FEW, LabelledPairs, format_flaws
 from neardup.evaluation.operating_point import GoldenDocuments, OperatingPoint, usable_pairs
 from neardup.evaluation.scores import SIGNIFICANT, Scores, components, sign_test
 from neardup.formatting import format_count
@@ -121,6 +121,8 @@ class LabelChoice:
             f"choice that judges it), what labels choose has {describe_scores(self.held_out)}.",
             f"{name}, has {describe_scores(self.default)} on the same pairs.",
         ]
+        if min(self.duplicates, others) < FEW:
+            lines.append(f"With fewer than {FEW} labels of one kind, these figures are uncertain.")
         lines.append(self._decision())
         if self.missed is not None:
             lines.append(
