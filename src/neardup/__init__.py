@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
     from neardup.in_memory import dedup, similarity
+    from neardup.increments import add_files as add_files
     from neardup.index.index import Index as Index
     from neardup.lsh.hamming import HammingIndex as HammingIndex
     from neardup.membership.bloom import BloomFilter as BloomFilter
@@ -70,6 +71,7 @@ _HOMES = {
     "SimHash": "neardup.sketch.simhash",
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
+    "add_files": "neardup.increments",
     "dedup": "neardup.in_memory",
     "dedup_files": "neardup.file_run",
     "evaluate": "neardup.evaluation.evaluation",
@@ -106,6 +108,7 @@ __all__ = [
     "StaleSketch",
     "WeightedMinHash",
     "__version__",
+    "add_files",
     "dedup",
     "dedup_files",
     "evaluate",

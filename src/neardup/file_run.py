@@ -132,7 +132,7 @@ def dedup_files(
     secret = to_key(key)
     input_options, matching = split_options(options)
     chosen = Options.of(key=secret, **matching)
-    paths = _paths(inputs)
+    paths = to_paths(inputs)
     if DASH in (*paths, out):
         raise UsageError("standard input and output (-) are for the command line: pass paths")
     folder = _TemporaryFolder() if out is None else None
@@ -143,7 +143,7 @@ def dedup_files(
         )
     with (
         show_progress(progress) as shown,
-        fetch_urls(paths, place, _paths(against), force, shown) as places,
+        fetch_urls(paths, place, to_paths(against), force, shown) as places,
         open_indexes(places.against) as stored,
     ):
         job = make_job(
@@ -179,7 +179,7 @@ def dedup_files(
     return RunResult(job, finished, folder)
 
 
-def _paths(given: PathLike | Sequence[PathLike]) -> list[str]:
+def to_paths(given: PathLike | Sequence[PathLike]) -> list[str]:
     """Return one path or several as a list of strings."""
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     for path in several:

@@ -19,6 +19,8 @@ from support.command_line import (
     write_jsonl,
 )
 
+import neardup as library
+from neardup.errors import NeardupError
 from neardup.index.additions import Additions
 from neardup.index.index import Index
 
@@ -225,3 +227,20 @@ def test_a_damaged_list_of_additions_is_an_error(tmp_path):
         (folder / "additions.json").write_text(content)
         ran = neardup("index", "add", folder, given, "-o", tmp_path / "out", "-q")
         refused(ran, 1, "additions.json")
+
+
+def test_python_adds_files_as_the_command_does(tmp_path):
+    """With an open index, or its folder; wrong options are refused before anything is added."""
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", [*NEW, DOCUMENTS[0]])
+    shutil.copytree(folder, tmp_path / "other")
+    record = add(folder, given, tmp_path / "out")
+    with pytest.raises(NeardupError, match="threshold is not known here"):
+        library.add_files(tmp_path / "other", given, tmp_path / "no", threshold=0.9)
+    with pytest.raises(NeardupError, match="none"):
+        library.add_files(tmp_path / "none", given, tmp_path / "no")
+    with Index.open(tmp_path / "other") as index:
+        run = library.add_files(index, given, tmp_path / "python", format="jsonl")
+    assert run.counts == record["counts"]
+    assert kept_ids(run.path) == kept_ids(tmp_path / "out") == ["new-1", "new-2"]
+    assert removed(run.path) == removed(tmp_path / "out") == {"doc-0": ("doc-0", 1.0)}
+    assert "2 kept" in run.summary() and run.report.exists()

@@ -186,6 +186,7 @@ def add(
     """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
+    from neardup.increments import group_column, increment_job
     from neardup.index.load import fill
 
     if out is not None:
@@ -237,33 +238,6 @@ def add(
         )
         print_filled(filled, index, files, quiet, as_json)
         _check_rejected(filled, max_rejected, folder)
-
-
-def group_column(index: Index, given: str | None) -> str | None:
-    """Return the column of the groups of documents: the given one, or that of the index."""
-    if given is not None and not index.settings.within:
-        raise UsageError(
-            f"{index.path} was made without --within, and compares all documents: leave it out, or "
-            "build an index with --within"
-        )
-    return given or index.settings.within or None
-
-
-def increment_job(index: Index, inputs: list[str], out: str, **given: Any) -> Job:
-    """Return the run that adds files to an index and writes what is new of them."""
-    from neardup.pipeline.job import make_job
-    from neardup.report.run_page import write_report
-
-    settings = index.settings
-    return make_job(
-        inputs,
-        out,
-        settings.options,
-        write_report=write_report,
-        ignored=settings.ignored,
-        frequencies=settings.frequencies,
-        **given,
-    )
 
 
 def run_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_json: bool) -> None:

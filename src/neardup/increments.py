@@ -1,0 +1,147 @@
+"""`neardup.add_files`: add files to an index, and write what is new of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Unpack
+
+from neardup.corpus.inputs import InputOptions, split_options
+from neardup.errors import UsageError
+from neardup.file_run import PathLike, RunResult, to_paths
+from neardup.index.folder import require_index
+from neardup.index.index import Index
+from neardup.keys import Key
+from neardup.pipeline.job import MAX_REJECTED, Job, make_job
+from neardup.pipeline.progress_display import ReportStage, show_progress
+from neardup.pipeline.run import run_job
+from neardup.pipeline.run_summary import check_rejected
+from neardup.report.run_page import write_report
+
+
+def add_files(
+    index: Index | PathLike,
+    inputs: PathLike | Sequence[PathLike],
+    out: PathLike,
+    *,
+    text: str | Sequence[str] = "text",
+    id: str | None = None,
+    within: str | None = None,
+    no_kept: bool = False,
+    removed: PathLike | None = None,
+    report: PathLike | None = None,
+    strict: bool = False,
+    max_rejected: float = MAX_REJECTED,
+    force: bool = False,
+    workers: int | None = None,
+    progress: bool | ReportStage | None = None,
+    key: bytes | Key | None = None,
+    **input_options: Unpack[InputOptions],
+) -> RunResult:
+    """Add the documents of files to an index; write the new rows and every decision.
+
+    This is `neardup index add -o` of the command line. The answer is that of `neardup dedup` over
+    all files that were ever added, in order; witnesses may be documents of earlier files. The same
+    call goes on after it was stopped.
+
+    Args:
+        index: The open index, or the folder of one.
+        inputs: Files, folders or globs, as in `dedup_files`.
+        out: The folder to write; or one file with the new rows, by its ending.
+        text: The column with the texts, as in `dedup_files`.
+        id: The column with the ids, as in `dedup_files`; ids are those of the index.
+        within: The column of the groups, if the index has groups; by default that of the index.
+        no_kept: Write the decisions only, not the new rows.
+        removed: If `out` is a file: the file for the table of removed documents.
+        report: If `out` is a file: the file for the report.
+        strict: Stop at the first bad row, instead of rejecting it.
+        max_rejected: The largest share of rejected documents, as in `dedup_files`.
+        force: Replace a finished run in `out`; other files there are kept.
+        workers: Threads that read; by default one per core.
+        progress: As in `dedup_files`.
+        key: The secret key of an index with hash siphash, if a folder is given.
+        **input_options: How the inputs are read: `format`, `include`, `exclude`, `delimiter`,
+            `quote`, `no_header` and `encoding`, as in `dedup_files`.
+
+    Returns:
+        The result, as that of `dedup_files`: counts, tables, the kept files and the report.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> day = Path(folder.name, "day")
+    >>> day.mkdir()
+    >>> size = (day / "a.txt").write_text("the cat sat on the mat today")
+    >>> with Index.open(f"{folder.name}/index") as index:
+    ...     add_files(index, day, f"{folder.name}/clean").counts["kept"]
+    1
+    >>> folder.cleanup()
+    """
+    read, unknown = split_options(input_options)
+    if unknown:
+        raise UsageError(f"{min(unknown)} is not known here: the index has the matching options")
+    with show_progress(progress) as shown, _opened(index, key) as opened:
+        job = increment_job(
+            opened,
+            to_paths(inputs),
+            os.fspath(out),
+            text=text,
+            id=id,
+            input_options=read,
+            within=group_column(opened, within),
+            workers=workers,
+            removed=None if removed is None else os.fspath(removed),
+            report=None if report is None else os.fspath(report),
+            no_kept=no_kept,
+            force=force,
+            strict=strict,
+            max_rejected=max_rejected,
+        )
+        finished = run_job(job, shown, opened.add_increment)
+    check_rejected(finished.record, job.rejected_list)
+    return RunResult(job, finished, None)
+
+
+def increment_job(index: Index, inputs: Sequence[str], out: str, **given: Any) -> Job:
+    """Return the run that adds files to an index and writes what is new of them.
+
+    Args:
+        index: The index, whose options and lists it has.
+        inputs: Files, folders and globs.
+        out: The folder or the file to write.
+        **given: Other arguments of `make_job`.
+    """
+    settings = index.settings
+    return make_job(
+        inputs,
+        out,
+        settings.options,
+        write_report=write_report,
+        ignored=settings.ignored,
+        frequencies=settings.frequencies,
+        **given,
+    )
+
+
+def group_column(index: Index, given: str | None) -> str | None:
+    """Return the column of the groups of documents: the given one, or that of the index."""
+    if given is not None and not index.settings.within:
+        raise UsageError(
+            f"{index.path} was made without --within, and compares all documents: leave it out, or "
+            "build an index with --within"
+        )
+    return given or index.settings.within or None
+
+
+@contextmanager
+def _opened(index: Index | PathLike, key: bytes | Key | None) -> Iterator[Index]:
+    """Yield an open index as it is, or open the one in a folder."""
+    if isinstance(index, Index):
+        yield index
+        return
+    folder = Path(to_paths(index)[0])
+    require_index(folder)
+    with Index.open(folder, key=key) as opened:
+        yield opened
