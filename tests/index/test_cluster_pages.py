@@ -50,7 +50,7 @@ def by_definition(index: neardup.Index) -> list[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("memory", [None, 20_000])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     topics=st.lists(st.integers(0, 8), min_size=1, max_size=40),
     removed=st.lists(st.integers(0, 39), max_size=12),
