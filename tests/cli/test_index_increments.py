@@ -244,3 +244,20 @@ def test_python_adds_files_as_the_command_does(tmp_path):
     assert kept_ids(run.path) == kept_ids(tmp_path / "out") == ["new-1", "new-2"]
     assert removed(run.path) == removed(tmp_path / "out") == {"doc-0": ("doc-0", 1.0)}
     assert "2 kept" in run.summary() and run.report.exists()
+
+
+def test_full_buckets_are_counted(tmp_path):
+    first = write_jsonl(tmp_path / "first.jsonl", DOCUMENTS[:1])
+    options = ("--limit", 1, "--bands", 6, "--rows", 1, "--slots", 6, "--threshold", 0.95)
+    assert neardup("index", "build", tmp_path / "ix", first, "-q", *options).code == 0
+    near = [{"id": f"n{n}", "text": edited(1, *range(8 * n, 8 * n + 8))} for n in range(1, 6)]
+    ran = neardup(
+        "index",
+        "add",
+        tmp_path / "ix",
+        write_jsonl(tmp_path / "n.jsonl", near),
+        "-o",
+        tmp_path / "out",
+    )
+    assert "in which not every document was compared\n" in ran.out, ran
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["full_buckets"]["count"] > 0

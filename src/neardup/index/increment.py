@@ -31,6 +31,7 @@ from neardup.index.additions import Additions, Ranges, contains
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.load import BAD_ID, refuse_rejected
 from neardup.index.open_index import OpenIndex
+from neardup.index.stats import BucketSizes
 from neardup.index.stored_corpus import IndexCorpus
 from neardup.index.validation import is_valid_id
 from neardup.index.view import View
@@ -214,7 +215,7 @@ def _write_increment(
             "index": str(opened.path),
             "pairs": None,
             "hot_buckets": [],
-            "full_buckets": {"count": 0, "listed": []},
+            "full_buckets": {"count": _count_full_buckets(opened, job), "listed": []},
             "skipped_files": [],
             "not_documents": dict(decided.sketches.unread().most_common()),
             **record.describe_ignored_lines(job.ignored),
@@ -225,6 +226,11 @@ def _write_increment(
     verdicts.close()
     write_lists(folder, job.ignored, job.frequencies)
     return finished
+
+
+def _count_full_buckets(opened: OpenIndex, job: Job) -> int:
+    """Count the buckets of the index in which not every document is compared."""
+    return BucketSizes.of(opened.generation.view.tables, job.options.limit).full
 
 
 class IncrementAdder:

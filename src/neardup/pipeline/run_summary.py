@@ -64,9 +64,10 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
             "run.json lists them"
         )
     if record["full_buckets"]["count"]:
+        listed = "; run.json lists them" if record["full_buckets"]["listed"] else ""
         lines.append(
             f"hot buckets         {record['full_buckets']['count']:,} in which not every document "
-            "was compared; run.json lists them"
+            f"was compared{listed}"
         )
     lines += map(format_advice, record.get("advice", ()))
     return "\n".join([*lines, *last_lines(record, page)]) + "\n"
