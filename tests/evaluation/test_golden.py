@@ -249,6 +249,8 @@ def test_a_header_of_clusters_of_my_own(tmp_path):
         "id_a,id_b,rate\nd1,d2,0.1\n",  # is the rate a label?
         "id1,id2,verdicts\nd1,d2,1\nd3,d4,0\n",  # labels under a name that is not known
         "id1,id2,same,match\nd1,d2,1,0\n",
+        "doc1,doc2\ndoc3,doc4\ndoc5,doc6\n",  # a header, or ids?
+        "file_a,file_b\nfile_c,file_d\n",
     ],
 )
 def test_a_header_that_is_not_understood_is_refused_with_the_option(tmp_path, text):

@@ -171,10 +171,12 @@ def _by_names(
     if ids is None and len(plain) == 3 and len(labels) == 1 and plain[2] not in LABELS:
         ids = [place for place in range(3) if place != labels[0]]
     if ids is not None and not _recur(names, following):
+        known = [plain[place] for place in ids] == ["id1", "id2"]
+        if not known and _are_alike([names[place] for place in ids], following, ids):
+            raise ColumnError("id1", names, file.name, f"{CHOOSE}; {NO_HEADER}")
         others = [place for place in range(len(plain)) if place not in ids]
         if len(labels) == 1:
             return [*ids, *labels], False, True
-        known = [plain[place] for place in ids] == ["id1", "id2"]
         if labels or (others and not known) or any(_are_labels(following, at) for at in others):
             raise ColumnError("label", names, file.name, CHOOSE)
         return ids, False, True
@@ -201,6 +203,21 @@ def _recur(names: Sequence[str], following: Sequence[Row]) -> bool:
     """Return whether a field of the first row is in a later one: it is an id, then, not a name."""
     later = {field for _, fields in following for field in fields}
     return any(name in later for name in names if name)
+
+
+def _are_alike(names: Sequence[str], following: Sequence[Row], places: Sequence[int]) -> bool:
+    """Return whether the ids below have the form of the names: `doc1,doc2` above `doc3,doc4`."""
+    rows = [
+        [_form(fields[place] or "") for place in places]
+        for _, fields in following
+        if len(fields) > max(places)
+    ]
+    return bool(rows) and all(row == [_form(name) for name in names] for row in rows)
+
+
+def _form(field: str) -> str:
+    """Return a field with all numbers the same, and all letters that stand alone."""
+    return re.sub(r"(?<![a-z])[a-z](?![a-z])", "a", re.sub(r"\d+", "0", field.strip().lower()))
 
 
 def _are_labels(following: Sequence[Row], place: int) -> bool:

@@ -52,6 +52,8 @@ class LabelledShingle:
 def deal_out(used: LabelledPairs, group: Integers) -> Integers:
     """Return the fold of each document: clusters are dealt out whole, largest first.
 
+    Folds get equal numbers of labelled duplicates, then of documents that are a cluster alone: most
+    are of pairs that are no duplicates, and a fold with all of those would give its label away.
     The order of clusters of the same size is that of a hash of an id, so that it does not depend
     on the order of the rows.
     """
@@ -63,11 +65,12 @@ def deal_out(used: LabelledPairs, group: Integers) -> Integers:
         number: hashlib.blake2b(id.encode(), digest_size=8).digest() for number, id in name.items()
     }
     fold = np.zeros(len(group), np.int64)
-    filled = [(0, 0, number) for number in range(FOLDS)]
+    pairs, alone = [0] * FOLDS, [0] * FOLDS
     for number in sorted(name, key=lambda number: (-int(size[number]), digest[number])):
-        pairs, clusters, least = min(filled)
+        filled = pairs if size[number] else alone
+        least = filled.index(min(filled))
         fold[number] = least
-        filled[least] = (pairs + int(size[number]), clusters + 1, least)
+        filled[least] += int(size[number]) or 1
     return fold[group]
 
 
@@ -109,6 +112,7 @@ class HeldOutPairs:
     used        the labelled pairs
     part        of each pair, its part: the two folds of its documents
     thresholds  the thresholds, ascending
+    usual       the place of the one that is next to the reference's
     shingles    the shingles
     reached     for each shingle, of each pair the number of thresholds that its similarity reaches
     counts      for each shingle the pairs by part, label and thresholds that are reached
@@ -118,6 +122,7 @@ class HeldOutPairs:
     used: LabelledPairs
     part: Integers
     thresholds: list[float]
+    usual: int
     shingles: list[str]
     reached: list[NDArray[np.uint16]]
     counts: list[Integers]
@@ -129,11 +134,13 @@ class HeldOutPairs:
         used: LabelledPairs,
         fold: Integers,
         thresholds: list[float],
+        reference: float,
         shingles: list[str],
         points: LabelledPoints,
         progress: Progress,
     ) -> HeldOutPairs:
-        """Compare the pairs by each shingle."""
+        """Compare the pairs by each shingle, the reference's first."""
+        usual = min(range(len(thresholds)), key=lambda at: abs(thresholds[at] - reference))
         x, y = fold[used.a], fold[used.b]
         part = np.minimum(x, y) * FOLDS + np.maximum(x, y)
         size = len(thresholds) + 1
@@ -146,7 +153,7 @@ class HeldOutPairs:
             counted = np.bincount(places, minlength=FOLDS * FOLDS * 2 * size)
             counts.append(counted.reshape(FOLDS, FOLDS, 2, size))
             progress.advance(1)
-        return cls(used, part, thresholds, shingles, reached, counts, points)
+        return cls(used, part, thresholds, usual, shingles, reached, counts, points)
 
     def best(self, part: int | None, among: Sequence[int]) -> tuple[int, int]:
         """Return the places of the best shingle and its best threshold.
@@ -155,7 +162,8 @@ class HeldOutPairs:
             part: The part that is held out: no pair of its folds counts. None for all labels.
             among: The places of the shingles to choose from.
         """
-        chosen, most = (among[0], len(self.thresholds) // 2), -1.0  # if all labels are the same
+        # As the reference, if the labels that are left are all the same.
+        chosen, most = (among[0], self.usual), -1.0
         for number in among:
             tp, fp, positives, negatives = self._counted(number, part)
             if not positives or not negatives:

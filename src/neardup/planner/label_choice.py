@@ -231,7 +231,9 @@ def choose_by_labels(
     ordered = list(dict.fromkeys([reference.shingle, *shingles]))
     progress.stage("judging by labels", len(ordered), "shingles")
     grid = _possible(sorted(set(thresholds)), points, reference)
-    judged = HeldOutPairs.of(used, deal_out(used, group), grid, ordered, points, progress)
+    judged = HeldOutPairs.of(
+        used, deal_out(used, group), grid, reference.threshold, ordered, points, progress
+    )
     return _decide(choice, judged, predicted, group)
 
 
