@@ -12,13 +12,16 @@ from neardup.corpus.inputs import InputOptions, split_options
 from neardup.errors import UsageError
 from neardup.file_run import PathLike, RunResult, to_paths
 from neardup.index.folder import require_index
+from neardup.index.increment import confirm_increment
 from neardup.index.index import Index
 from neardup.keys import Key
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
+from neardup.pipeline.record import FinishedRun
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import check_rejected
 from neardup.report.run_page import write_report
+from neardup.runtime import Progress
 
 
 def add_files(
@@ -99,7 +102,7 @@ def add_files(
             strict=strict,
             max_rejected=max_rejected,
         )
-        finished = run_job(job, shown, opened.add_increment)
+        finished = run_increment(opened, job, shown)
     check_rejected(finished.record, job.rejected_list)
     return RunResult(job, finished, None)
 
@@ -123,6 +126,20 @@ def increment_job(index: Index, inputs: Sequence[str], out: str, **given: Any) -
         frequencies=settings.frequencies,
         **given,
     )
+
+
+def run_increment(index: Index, job: Job, progress: Progress) -> FinishedRun:
+    """Run it; the index notes at the end whether its output is in place.
+
+    Args:
+        index: The index.
+        job: The run, of `increment_job`.
+        progress: Receives the progress.
+    """
+    try:
+        return run_job(job, progress, index.add_increment)
+    finally:
+        confirm_increment(index.path, progress)
 
 
 def group_column(index: Index, given: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -65,7 +66,10 @@ def kill(place: str, after: int = 0):
 
     patch = mock.patch(place, autospec=True)
     original = patch.get_original()[0]
-    return mock.patch.multiple(Additions, stop=lambda *_: None), mock.patch(place, end)
+    gone = ExitStack()
+    gone.enter_context(mock.patch.object(Additions, "stop", lambda *_: None))
+    gone.enter_context(mock.patch("neardup.increments.confirm_increment", lambda *_: None))
+    return gone, mock.patch(place, end)
 
 
 PLACES = {
@@ -74,6 +78,7 @@ PLACES = {
     "when the rows are written": ("neardup.index.increment.write_kept_files", 0),
     "before the end is noted": ("neardup.index.additions.Additions.finish", 0),
     "after the end is noted": ("neardup.pipeline.output._move_to_out", 0),
+    "after the output is in its place": ("neardup.pipeline.output._remove_quietly", 0),
 }
 
 
@@ -117,7 +122,8 @@ def test_a_stopped_run_gives_the_same_output_when_it_is_run_again(tmp_path, plac
         held, end = kill(name, after)
         with held, end, pytest.raises(Killed):
             neardup("index", "add", tmp_path / "other", given, "-o", tmp_path / "out", "-q")
-    add(tmp_path / "other", given, tmp_path / "out")
+    if not (tmp_path / "out" / "run.json").exists():
+        add(tmp_path / "other", given, tmp_path / "out")
     assert kept_ids(tmp_path / "out") == kept_ids(tmp_path / "at-once")
     assert removed(tmp_path / "out") == removed(tmp_path / "at-once")
     with Index.open(whole, read_only=True) as one, Index.open(tmp_path / "other") as other:
@@ -137,14 +143,14 @@ def test_documents_of_a_stopped_run_are_written_by_another_one_and_once(tmp_path
         index.add(third["id"], third["text"])
     one = write_jsonl(tmp_path / "part.jsonl", [NEW[1], third])
     ran = neardup("index", "add", folder, one, "-o", tmp_path / "part")
-    assert ran.code == 0 and "1 document of stopped runs are in" in ran.err, ran.err
+    assert ran.code == 0 and "no output has 1 document of" in ran.err, ran.err
     assert kept_ids(tmp_path / "part") == ["new-2"]
     assert removed(tmp_path / "part") == {"new-3": ("new-3", 1.0)}
     add(folder, given, tmp_path / "out")
     assert kept_ids(tmp_path / "out") == ["new-1"], "the other one is in part"
 
 
-def test_the_same_command_writes_an_output_again_that_was_deleted(tmp_path):
+def test_force_writes_an_output_again_that_exists_or_was_deleted(tmp_path):
     folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
     add(folder, given, tmp_path / "out")
     ran = neardup("index", "add", folder, given, "-o", tmp_path / "out")
@@ -152,6 +158,85 @@ def test_the_same_command_writes_an_output_again_that_was_deleted(tmp_path):
     add(folder, given, tmp_path / "out", "--force")
     assert kept_ids(tmp_path / "out") == ["new-1", "new-2"]
     shutil.rmtree(tmp_path / "out")
+    ran = neardup("index", "add", folder, given, "-o", tmp_path / "out")
+    assert ran.code == 0 and "2 documents of the inputs had been written to" in ran.err, ran
+    assert kept_ids(tmp_path / "out") == [], "they may be where the output was moved to"
+    add(folder, given, tmp_path / "out", "--force")
+    assert kept_ids(tmp_path / "out") == ["new-1", "new-2"]
+
+
+@pytest.mark.parametrize("out", ["out", "out.jsonl"])
+def test_a_corrected_or_renamed_input_loses_nothing_with_force(tmp_path, monkeypatch, out):
+    folder, given = first_day(tmp_path), tmp_path / "day.jsonl"
+    write_jsonl(given, [{"id": "new-1", "text": None}, NEW[1]])
+    add(folder, given, tmp_path / out)
+    write_jsonl(given, NEW)
+    add(folder, given, tmp_path / out, "--force")
+    assert kept_ids(tmp_path / out) == ["new-1", "new-2"]
+    monkeypatch.chdir(tmp_path)
+    given.rename("renamed.jsonl")
+    add(Path("ix"), "renamed.jsonl", Path(out), "--force")
+    assert kept_ids(tmp_path / out) == ["new-1", "new-2"]
+    (tmp_path / out).rename(tmp_path / f"moved-{out}")
+    add(folder, "renamed.jsonl", tmp_path / f"moved-{out}", "--force")
+    assert kept_ids(tmp_path / f"moved-{out}") == ["new-1", "new-2"]
+
+
+def test_rows_of_a_replaced_output_that_are_not_in_the_new_one_are_left_for_another(tmp_path):
+    folder, out = first_day(tmp_path), tmp_path / "out"
+    given = write_jsonl(tmp_path / "day.jsonl", NEW)
+    add(folder, given, out)
+    part = write_jsonl(tmp_path / "part.jsonl", NEW[:1])
+    ran = neardup("index", "add", folder, part, "-o", out, "--force")
+    assert ran.code == 0 and "no output has 1 document of" in ran.err, ran
+    assert kept_ids(out) == ["new-1"]
+    add(folder, given, tmp_path / "other")
+    assert kept_ids(tmp_path / "other") == ["new-2"]
+
+
+def test_an_output_that_is_moved_away_each_day_keeps_its_documents(tmp_path):
+    """The same names, and inputs of the same size: what the archive has is not written again."""
+    folder, given, out = first_day(tmp_path), tmp_path / "today.jsonl", tmp_path / "clean"
+    rows = [{"id": f"new-{n}", "text": edited(50 + n)} for n in range(5)]
+    for day, (some, kept) in enumerate([((0, 3), [0, 1, 2]), ((2, 5), [3, 4])]):
+        add(folder, write_jsonl(given, rows[slice(*some)]), out)
+        assert kept_ids(out) == [f"new-{n}" for n in kept]
+        out.rename(tmp_path / f"archive-{day}")
+
+
+@pytest.mark.parametrize(
+    ("out", "place"),
+    [
+        ("out", "neardup.pipeline.output._move_to_out"),
+        ("out.jsonl", "neardup.pipeline.output_file._move"),
+    ],
+)
+def test_an_output_that_never_came_to_its_place_is_written_by_another_run(tmp_path, out, place):
+    """Killed when it was complete; then with another OUT and another input."""
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    held, end = kill(place)
+    with held, end, pytest.raises(Killed):
+        neardup("index", "add", folder, given, "-o", tmp_path / out, "-q")
+    assert not (tmp_path / out).exists()
+    more = write_jsonl(tmp_path / "more.jsonl", [*NEW, {"id": "new-3", "text": edited(54)}])
+    add(folder, more, tmp_path / f"other-{out}")
+    assert kept_ids(tmp_path / f"other-{out}") == ["new-1", "new-2", "new-3"]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_rows_for_the_next_run(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    (tmp_path / "file").write_text("")
+    wrong = ("--report", tmp_path / "file" / "report.html")
+    ran = neardup("index", "add", folder, given, "-o", tmp_path / "out.jsonl", "-q", *wrong)
+    assert ran.code == 1, ran
+    add(folder, given, tmp_path / "other.jsonl")
+    assert kept_ids(tmp_path / "other.jsonl") == ["new-1", "new-2"]
+
+
+def test_rows_that_were_not_written_are_in_no_output(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    ran = neardup("index", "add", folder, given, "-o", tmp_path / "only", "--no-kept")
+    assert ran.code == 0 and "no output has 2 documents of" in ran.err, ran
     add(folder, given, tmp_path / "out")
     assert kept_ids(tmp_path / "out") == ["new-1", "new-2"]
 
@@ -221,8 +306,9 @@ def test_a_damaged_list_of_additions_is_an_error(tmp_path):
     folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
     for content in (
         "{",
-        '{"version": 2}',
-        '{"version":1,"open":null,"unwritten":[[3,1]],"written":{}}',
+        '{"version": 1}',
+        '{"version":2,"open":null,"unconfirmed":null,"unwritten":[[3,1]],"written":{}}',
+        '{"version":2,"open":null,"unconfirmed":null,"unwritten":[],"written":{"out":[[1,2]]}}',
     ):
         (folder / "additions.json").write_text(content)
         ran = neardup("index", "add", folder, given, "-o", tmp_path / "out", "-q")

@@ -215,7 +215,7 @@ def add(
                 strict=strict,
                 max_rejected=max_rejected,
             )
-            run_increment(index, job, progress, quiet, as_json)
+            print_increment(index, job, progress, quiet, as_json)
         return
     for name, given in (
         ("--removed", removed),
@@ -240,12 +240,12 @@ def add(
         _check_rejected(filled, max_rejected, folder)
 
 
-def run_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_json: bool) -> None:
+def print_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_json: bool) -> None:
     """Run it, and print its summary."""
-    from neardup.pipeline.run import run_job
+    from neardup.increments import run_increment
     from neardup.pipeline.run_summary import check_rejected, format_summary
 
-    finished = run_job(job, progress, index.add_increment)
+    finished = run_increment(index, job, progress)
     summary = format_summary(finished, job.options, job.report_page)
     print_run(finished.record, summary, quiet, as_json)
     check_rejected(finished.record, job.rejected_list)

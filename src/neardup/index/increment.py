@@ -7,7 +7,7 @@ that the index has stored. So a run that was stopped, at any time, is right when
 
 from __future__ import annotations
 
-import os
+import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ from neardup.errors import UsageError
 from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_count
-from neardup.index.additions import Additions, Ranges, contains
+from neardup.index.additions import RUN_FIELD, Additions, Ranges, contains, file_token
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.load import BAD_ID, refuse_rejected
 from neardup.index.open_index import OpenIndex
@@ -45,7 +45,6 @@ from neardup.pipeline.sketch_files import (
     Sketches,
     SketchWriter,
 )
-from neardup.pipeline.stage_files import digest
 from neardup.pipeline.stages.decide import RoundTally
 from neardup.pipeline.stages.removed import RemovedDocuments
 from neardup.pipeline.stages.tables import write_kept_files, write_tables
@@ -121,13 +120,18 @@ class ChunkDecisions:
 class Adopted:
     """The documents that the index had before this run and that this run writes.
 
-    own    ranges of those that may be adopted
-    first  the first number of the documents that this run adds itself
+    own      ranges of those that may be adopted
+    earlier  ranges of those that were written to the same path before
+    first    the first number of the documents that this run adds itself
+    numbers  those that are adopted
+    refused  those of `earlier` that are in the inputs and not adopted
     """
 
     own: Ranges
+    earlier: Ranges
     first: int
     numbers: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
 
     def adopt(self, number: int) -> bool:
         """Return whether a document is written here though the index had it; once for each."""
@@ -135,6 +139,11 @@ class Adopted:
             return False
         self.numbers.add(number)
         return True
+
+    def refuse(self, number: int) -> None:
+        """Count a kept document that is removed here as a copy of itself."""
+        if number not in self.numbers and contains(self.earlier, number):
+            self.refused.add(number)
 
 
 def add_increment(
@@ -147,23 +156,45 @@ def add_increment(
     generation = opened.generation
     generation.require_writer()
     _check_output(opened.path, job)
-    additions, output = Additions.of(opened.path), _digest_output(job)
-    adopted = Adopted(additions.own(output), generation.store.last_number() + 1)
+    additions = Additions.of(opened.path)
+    additions.confirm()  # of a run before in this process
+    adopted = Adopted(
+        additions.own(job.out, job.force),
+        additions.written_to(job.out),
+        generation.store.last_number() + 1,
+    )
     additions.begin(adopted.first)
+    token = secrets.token_hex(16)
     try:
-        finished = _write_increment(opened, job, folder, adopted, progress)
+        finished = _write_increment(opened, job, folder, adopted, token, progress)
+        if job.kept_file is not None:
+            token = file_token(folder / "kept" / job.kept_file.name)
     except BaseException:
         # After what is queued: it is of this run, too.
         additions.stop(generation.between_commits(generation.store.last_number))
         raise
-    # Before OUT is moved to its place: the same command finds its documents by the digest.
-    left = additions.finish(output, adopted.numbers, generation.store.last_number())
-    if left:
+    rows = adopted.numbers if job.kept else None
+    additions.finish(job.out, token, generation.store.last_number(), rows)
+    if adopted.refused:
         progress.say(
-            f"{format_count(left, 'document')} of stopped runs are in {opened.path} and in no "
-            "output yet: run them again, with the same inputs"
+            f"{format_count(len(adopted.refused), 'document')} of the inputs had been written to "
+            f"{job.out} before, and not again: if these rows are lost, use --force"
         )
     return finished
+
+
+def confirm_increment(index: Path, progress: Progress) -> None:
+    """After a run: note whether its output is in place, and say if documents are in no output.
+
+    Args:
+        index: The folder of the index.
+        progress: Receives the message.
+    """
+    if left := Additions.of(index).confirm():
+        progress.say(
+            f"no output has {format_count(left, 'document')} of {index}: a run was stopped, an "
+            "output was replaced, or rows were not written; add the same inputs again with -o"
+        )
 
 
 def _check_output(index: Path, job: Job) -> None:
@@ -176,14 +207,8 @@ def _check_output(index: Path, job: Job) -> None:
         raise UsageError(f"{job.out} is inside the index {index}: choose another output")
 
 
-def _digest_output(job: Job) -> str:
-    """Return a digest of OUT and of the names and sizes of the inputs."""
-    inputs = [(file.name, file.path.stat().st_size) for file in job.inputs]
-    return digest(os.fsencode(job.out.resolve()).hex(), inputs)
-
-
 def _write_increment(
-    opened: OpenIndex, job: Job, folder: Path, adopted: Adopted, progress: Progress
+    opened: OpenIndex, job: Job, folder: Path, adopted: Adopted, token: str, progress: Progress
 ) -> record.FinishedRun:
     clock, counters = record.StageClock(), opened.generation.counters
     earlier, compared, similar = (
@@ -213,6 +238,7 @@ def _write_increment(
         described = record.describe_run(job, counts)
         described |= {
             "index": str(opened.path),
+            RUN_FIELD: token,
             "pairs": None,
             "hot_buckets": [],
             "full_buckets": {"count": _count_full_buckets(opened, job), "listed": []},
@@ -346,6 +372,8 @@ class IncrementAdder:
             if not answer.is_copy and not was_written:
                 decided.number[row] = answer.cluster
                 continue
+            if known and was_written and not answer.is_copy:
+                self._adopted.refuse(known.number)
             decided.witness[row] = answer.cluster
             decided.similarity[row] = 1.0 if answer.similarity is None else answer.similarity
             identical = was_written or (known is not None and known.identical)
