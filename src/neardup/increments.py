@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from neardup.corpus.inputs import InputOptions, split_options
+from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.file_run import PathLike, RunResult, to_paths
 from neardup.index.folder import require_index
@@ -116,6 +117,11 @@ def increment_job(index: Index, inputs: Sequence[str], out: str, **given: Any) -
         out: The folder or the file to write.
         **given: Other arguments of `make_job`.
     """
+    if is_url(out):
+        raise UsageError(
+            f"{hide_secrets(out)}: an increment is written to a local file or folder: choose a "
+            "path for -o, and upload it afterwards"
+        )
     settings = index.settings
     return make_job(
         inputs,

@@ -292,12 +292,13 @@ def test_wrong_uses_change_nothing(tmp_path):
     refused(wrong(folder, given, "-o", out, "--replace"), 2, "--replace can't take back")
     refused(wrong(folder, given, "-o", "-"), 2, "choose a file or a folder for -o")
     refused(wrong(folder, given, "-o", folder / "out"), 2, "inside the index")
+    refused(wrong(folder, given, "-o", "s3://bucket/out"), 2, "choose a path for -o")
     refused(wrong(folder, given, "--force"), 2, "--force goes with -o OUT")
     refused(wrong(tmp_path / "none", given, "-o", out), 2, "holds no index")
     refused(wrong(folder, given, "-o", out, "--id", "key"), 2, "key")
     with Index.open(folder):
         refused(wrong(folder, given, "-o", out, code=1), 1, "is written to by process", "stop it")
-    assert not out.exists()
+    assert not out.exists() and not Path("s3:").exists()
     with Index.open(folder, read_only=True) as index:
         assert len(index) == len(DAYS[0])
 
