@@ -56,6 +56,7 @@ FUNCTIONS = {
     "neardup.evaluate": neardup.evaluate,
     "neardup.integrations.duckdb.register": register,
     "neardup.Index.open": neardup.Index.open,
+    "neardup.add_files": neardup.add_files,
     "neardup.plan": neardup.plan,
     "neardup.tune": neardup.tune,
 }

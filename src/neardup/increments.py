@@ -8,14 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
-from neardup.corpus.inputs import InputOptions, split_options
+from neardup.corpus.inputs import IndexFileOptions, find_inputs, split_options
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.file_run import PathLike, RunResult, to_paths
-from neardup.index.folder import require_index
+from neardup.index.folder import delete_empty_index, read_generations
 from neardup.index.increment import confirm_increment
 from neardup.index.index import Index
-from neardup.keys import Key
+from neardup.index.load import require_free
+from neardup.index.settings import IndexSettings, require_options, stated
+from neardup.keys import Key, to_key
+from neardup.keyword_arguments import takes_options
+from neardup.options import Options
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
@@ -25,6 +29,7 @@ from neardup.report.run_page import write_report
 from neardup.runtime import Progress
 
 
+@takes_options("neardup.add_files", find_inputs)
 def add_files(
     index: Index | PathLike,
     inputs: PathLike | Sequence[PathLike],
@@ -42,21 +47,25 @@ def add_files(
     workers: int | None = None,
     progress: bool | ReportStage | None = None,
     key: bytes | Key | None = None,
-    **input_options: Unpack[InputOptions],
+    **options: Unpack[IndexFileOptions],
 ) -> RunResult:
     """Add the documents of files to an index; write the new rows and every decision.
+
+    A folder without an index gets one, with the matching options that are given: so the first day
+    is written like all others.
 
     This is `neardup index add -o` of the command line. The answer is that of `neardup dedup` over
     all files that were ever added, in order; witnesses may be documents of earlier files. The same
     call goes on after it was stopped.
 
     Args:
-        index: The open index, or the folder of one.
+        index: The open index, or the folder of one; it is made if there is none.
         inputs: Files, folders or globs, as in `dedup_files`.
         out: The folder to write; or one file with the new rows, by its ending.
         text: The column with the texts, as in `dedup_files`.
         id: The column with the ids, as in `dedup_files`; ids are those of the index.
         within: The column of the groups, if the index has groups; by default that of the index.
+            A new index has groups if it is given.
         no_kept: Write the decisions only, not the new rows.
         removed: If `out` is a file: the file for the table of removed documents.
         report: If `out` is a file: the file for the report.
@@ -66,8 +75,8 @@ def add_files(
         workers: Threads that read; by default one per core.
         progress: As in `dedup_files`.
         key: The secret key of an index with hash siphash, if a folder is given.
-        **input_options: How the inputs are read: `format`, `include`, `exclude`, `delimiter`,
-            `quote`, `no_header` and `encoding`, as in `dedup_files`.
+        **options: How the inputs are read; and the matching options of a new index, which an
+            existing one must have.
 
     Returns:
         The result, as that of `dedup_files`: counts, tables, the kept files and the report.
@@ -78,15 +87,15 @@ def add_files(
     >>> day = Path(folder.name, "day")
     >>> day.mkdir()
     >>> size = (day / "a.txt").write_text("the cat sat on the mat today")
-    >>> with Index.open(f"{folder.name}/index") as index:
-    ...     add_files(index, day, f"{folder.name}/clean").counts["kept"]
+    >>> add_files(f"{folder.name}/index", day, f"{folder.name}/clean").counts["kept"]
     1
     >>> folder.cleanup()
     """
-    read, unknown = split_options(input_options)
-    if unknown:
-        raise UsageError(f"{min(unknown)} is not known here: the index has the matching options")
-    with show_progress(progress) as shown, _opened(index, key) as opened:
+    read, matching = split_options(options)
+    with (
+        show_progress(progress) as shown,
+        _opened(index, matching, to_key(key), within, shown) as opened,
+    ):
         job = increment_job(
             opened,
             to_paths(inputs),
@@ -159,12 +168,83 @@ def group_column(index: Index, given: str | None) -> str | None:
 
 
 @contextmanager
-def _opened(index: Index | PathLike, key: bytes | Key | None) -> Iterator[Index]:
-    """Yield an open index as it is, or open the one in a folder."""
+def _opened(
+    index: Index | PathLike,
+    matching: dict[str, Any],
+    key: Key | None,
+    within: str | None,
+    progress: Progress,
+) -> Iterator[Index]:
+    """Yield an open index as it is, if it has the options; or open or make the one in a folder."""
     if isinstance(index, Index):
+        require_options(index.settings.options, None, key, matching)
         yield index
         return
-    folder = Path(to_paths(index)[0])
-    require_index(folder)
-    with Index.open(folder, key=key) as opened:
+    with open_or_create(Path(to_paths(index)[0]), matching, key, progress, within=within) as opened:
         yield opened
+
+
+@contextmanager
+def open_or_create(
+    folder: Path,
+    matching: dict[str, Any],
+    key: Key | None,
+    progress: Progress,
+    *,
+    within: str | None = None,
+    **others: Any,
+) -> Iterator[Index]:
+    """Open an index to add to it; make it if the folder has none.
+
+    Args:
+        folder: The folder of the index.
+        matching: The matching options of a new index, which an existing one must have.
+        key: The key of a keyed hash.
+        progress: Is told that an index is made.
+        within: The column of the groups, of a new index.
+        **others: Other arguments of `Index.open`.
+    """
+    if read_generations(folder) is not None:
+        with Index.open(folder, key=key, say=progress.say, **others, **matching) as index:
+            yield index
+        return
+    progress.say(f"{folder} is a new index")
+    with create_index(folder, matching, key, within=within, **others) as index:
+        yield index
+
+
+@contextmanager
+def create_index(
+    folder: Path, matching: dict[str, Any], key: Key | None, **others: Any
+) -> Iterator[Index]:
+    """Open a new index; delete it if an error occurs before it has a document.
+
+    Args:
+        folder: The folder of the index.
+        matching: Its matching options.
+        key: The key of a keyed hash.
+        **others: Other arguments of `Index.open`.
+    """
+    require_free(folder)
+    options = _check_options(matching, key)
+    with Index.open(folder, options.spec, key=key, **others, **stated(options)) as index:
+        try:
+            yield index
+        except Exception:
+            empty = not len(index)
+            index.close()
+            if empty:
+                delete_empty_index(folder)
+            raise
+
+
+def _check_options(given: dict[str, Any], key: Key | None) -> Options:
+    """Return the options; refuse those that need counts over all documents."""
+    options = Options.of(key=key, **given)
+    if options.strip.lines is not None or options.weights != "tf":
+        what = "--strip lines" if options.strip.lines is not None else "tf-idf weights"
+        raise UsageError(
+            f"{what} are counted over all documents, and an index never has all: leave it out, or "
+            "build the index --from a run, which has counted them"
+        )
+    return IndexSettings(options).options

@@ -429,6 +429,7 @@ PLACES: Final[dict[str, Place]] = {
         IndexOptions, "SQL functions compare two texts, and keep none"
     ),
     "neardup.Index.open": Place(IndexOptions, _INDEX),
+    "neardup.add_files": Place(IndexOptions, _INDEX),
     "neardup.plan": Place(PlanOptions, _PLANNED),
     "neardup.tune": Place(ReferenceOptions, _SWEPT),
     "config file": Place(MatchingOptions),
@@ -454,6 +455,7 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)
     ),
     "neardup index build": Place(IndexOptions, _INDEX),
+    "neardup index add": Place(IndexOptions, _INDEX),
     "neardup index retune": Place(PointOptions, _SKETCHED),
     "neardup index reindex": Place(
         IndexOptions,

@@ -131,6 +131,20 @@ def format_vetoed(count: int, distinguish: Distinguish) -> str:
     return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
 
 
+def format_indexed_before(before: int, documents: int) -> str:
+    """Return the line of a summary about documents that an index had before they were added.
+
+    >>> format_indexed_before(3, 8)
+    'indexed before      3: a document that comes again is a copy of itself'
+    """
+    if before < documents:
+        return f"indexed before      {before:,}: a document that comes again is a copy of itself"
+    return (
+        "indexed before      all documents were in the index before, and no row is new: for an "
+        "output of the first files too, make the index with neardup index add -o"
+    )
+
+
 def format_advice(advice: str) -> str:
     """Return advice as a line."""
     return f"advice              {advice}"

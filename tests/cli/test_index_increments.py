@@ -109,6 +109,44 @@ def test_days_give_the_answer_of_dedup_over_all_of_them(tmp_path):
     assert witnesses["doc-11"]["witness_file"] == str(given)
 
 
+def test_the_first_day_makes_the_index_and_has_an_output(tmp_path):
+    """The same options on every day; the answer is that of dedup over all days."""
+    texts = [row["text"] for row in DOCUMENTS]
+    verdicts = dict(zip([row["id"] for row in DOCUMENTS], expected(texts), strict=True))
+    options = ("--threshold", 0.8, "--keep-texts")
+    for day, rows in enumerate(DAYS, 1):
+        given = write_jsonl(tmp_path / f"day{day}.jsonl", rows)
+        add(tmp_path / "ix", given, tmp_path / f"clean{day}", *options)
+        ids = [row["id"] for row in rows]
+        assert kept_ids(tmp_path / f"clean{day}") == [id for id in ids if verdicts[id] is None]
+    with Index.open(tmp_path / "ix", read_only=True) as index:
+        assert index.settings.keep_texts
+    made = library.add_files(
+        tmp_path / "python", tmp_path / "day1.jsonl", tmp_path / "clean", threshold=0.9
+    )
+    assert made.options.threshold == 0.9 and made.counts["documents"] == len(DAYS[0])
+
+
+def test_a_first_day_that_fails_leaves_no_index(tmp_path):
+    given = write_jsonl(tmp_path / "day.jsonl", NEW)
+    command = ("index", "add", tmp_path / "ix", given, "-o", tmp_path / "out")
+    refused(neardup(*command, "--id", "key", "-q"), 2, "key")
+    refused(neardup(*command, "--strip", "lines:2%", "-q"), 2, "counted over all documents")
+    assert not (tmp_path / "ix").exists()
+    ran = neardup(*command)
+    assert ran.code == 0 and f"{tmp_path / 'ix'} is a new index" in ran.err, ran
+
+
+def test_an_index_that_has_all_documents_before_says_so(tmp_path):
+    """It was built of the first day, and the first day is added again for an output."""
+    folder = first_day(tmp_path)
+    ran = neardup("index", "add", folder, tmp_path / "first.jsonl", "-o", tmp_path / "out")
+    assert "all documents were in the index before" in ran.out, ran
+    given = write_jsonl(tmp_path / "day.jsonl", [DAYS[0][0], *NEW])
+    ran = neardup("index", "add", folder, given, "-o", tmp_path / "new")
+    assert "indexed before      1: " in ran.out, ran
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_stopped_run_gives_the_same_output_when_it_is_run_again(tmp_path, place):
     """No document is lost, none is removed as a copy of itself, none is written twice."""
@@ -294,7 +332,9 @@ def test_wrong_uses_change_nothing(tmp_path):
     refused(wrong(folder, given, "-o", folder / "out"), 2, "inside the index")
     refused(wrong(folder, given, "-o", "s3://bucket/out"), 2, "choose a path for -o")
     refused(wrong(folder, given, "--force"), 2, "--force goes with -o OUT")
-    refused(wrong(tmp_path / "none", given, "-o", out), 2, "holds no index")
+    refused(wrong(tmp_path / "none", given), 2, "holds no index")
+    refused(wrong(folder, given, "-o", out, "--threshold", 0.9), 2, "this index has threshold 0.8")
+    refused(wrong(folder, given, "-o", out, "--keep-texts"), 2, "made without its texts")
     refused(wrong(folder, given, "-o", out, "--id", "key"), 2, "key")
     with Index.open(folder):
         refused(wrong(folder, given, "-o", out, code=1), 1, "is written to by process", "stop it")
@@ -321,11 +361,11 @@ def test_python_adds_files_as_the_command_does(tmp_path):
     folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", [*NEW, DOCUMENTS[0]])
     shutil.copytree(folder, tmp_path / "other")
     record = add(folder, given, tmp_path / "out")
-    with pytest.raises(NeardupError, match="threshold is not known here"):
+    with pytest.raises(NeardupError, match="this index has threshold"):
         library.add_files(tmp_path / "other", given, tmp_path / "no", threshold=0.9)
-    with pytest.raises(NeardupError, match="none"):
-        library.add_files(tmp_path / "none", given, tmp_path / "no")
     with Index.open(tmp_path / "other") as index:
+        with pytest.raises(NeardupError, match="this index has threshold"):
+            library.add_files(index, given, tmp_path / "no", threshold=0.9)
         run = library.add_files(index, given, tmp_path / "python", format="jsonl")
     assert run.counts == record["counts"]
     assert kept_ids(run.path) == kept_ids(tmp_path / "out") == ["new-1", "new-2"]

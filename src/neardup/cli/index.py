@@ -63,7 +63,6 @@ def open_to_write(
     folder: Path,
     key_file: Path | None,
     progress: Progress | None = None,
-    memory: str | None = None,
 ) -> Iterator[Index]:
     """Open an existing index for writing."""
     from neardup.index.folder import require_index
@@ -72,7 +71,7 @@ def open_to_write(
 
     require_index(folder)
     say = (progress or SILENT).say
-    with Index.open(folder, key=read_key(key_file), say=say, memory=memory) as index:
+    with Index.open(folder, key=read_key(key_file), say=say) as index:
         yield index
 
 

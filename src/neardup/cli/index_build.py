@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +28,7 @@ from neardup.cli.arguments import (
     option,
 )
 from neardup.cli.console import print_json, print_run, progress_for
-from neardup.cli.index import Dir, IndexKey, TableMemory, open_to_write
+from neardup.cli.index import Dir, IndexKey, TableMemory
 from neardup.cli.key_files import read_key
 from neardup.cli.option_values import chosen_options
 from neardup.cli.signatures import with_input_options, with_options
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from neardup.index.from_run import LoadedRun
     from neardup.index.index import Index
     from neardup.index.load import LoadCounts
-    from neardup.keys import Key
     from neardup.options import Options
     from neardup.pipeline.job import Job
     from neardup.runtime import Progress
@@ -61,6 +59,15 @@ GroupColumn = Annotated[
         "--within",
         default="of a new index compare all, else that of the index",
         panel=INPUT,
+    ),
+]
+
+KeepTexts = Annotated[
+    bool,
+    flag(
+        "Store the texts too, so that neardup index reindex can change the specification.",
+        "--keep-texts",
+        panel=OUTPUT,
     ),
 ]
 
@@ -92,14 +99,7 @@ def build(
     within: GroupColumn = None,
     strict: StrictIndex = False,
     max_rejected: MaxRejected = 0.5,
-    keep_texts: Annotated[
-        bool,
-        flag(
-            "Store the texts too, so that neardup index reindex can change the specification.",
-            "--keep-texts",
-            panel=OUTPUT,
-        ),
-    ] = False,
+    keep_texts: KeepTexts = False,
     config: Config = None,  # noqa: ARG001 -- its callback reads it
     key_file: IndexKey = None,
     memory: TableMemory = None,
@@ -114,6 +114,7 @@ def build(
     """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
+    from neardup.increments import create_index
     from neardup.index.load import fill
 
     if bool(inputs) == (sketches is not None):
@@ -128,7 +129,9 @@ def build(
     key = read_key(key_file, quiet)
     with (
         progress_for(quiet=quiet or as_json) as progress,
-        _create(folder, given, key, keep_texts=keep_texts, memory=memory, within=within) as index,
+        create_index(
+            folder, given, key, keep_texts=keep_texts, memory=memory, within=within
+        ) as index,
     ):
         say_notes(files, progress)
         columns = Columns(text=text, id=id, within=within, tokens=index.spec.unit == "token")
@@ -137,8 +140,12 @@ def build(
         _check_rejected(filled, max_rejected, folder)
 
 
+@with_options(
+    "neardup index add", unset="that of the index; of a new one, that of neardup index build"
+)
 @with_input_options
 def add(
+    context: typer.Context,
     folder: Dir,
     inputs: Inputs,
     out: Annotated[
@@ -172,23 +179,30 @@ def add(
     report: ReportFile = None,
     no_kept: NoKept = False,
     force: Force = False,
+    keep_texts: KeepTexts = False,
+    config: Config = None,  # noqa: ARG001 -- its callback reads it
     key_file: IndexKey = None,
     memory: TableMemory = None,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
+    **given: Any,
 ) -> None:
     """Add the documents of files to an index. Those that it has already are not changed.
 
     With -o OUT, the rows whose documents are new are written as neardup dedup does it, and
     removed.parquet names the witnesses, which may be of earlier days: the answer is that of dedup
-    over all days in order. If it is stopped, the same command continues.
+    over all days in order. The first day makes the index, with the matching options; later days
+    may repeat them. If it is stopped, the same command continues.
     """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
-    from neardup.increments import group_column, increment_job
+    from neardup.increments import group_column, increment_job, open_or_create
+    from neardup.index.folder import require_index
     from neardup.index.load import fill
 
+    matching, key = chosen_options(context, given), read_key(key_file, quiet)
+    others: dict[str, Any] = {"memory": memory, "keep_texts": keep_texts or None}
     if out is not None:
         if replace:
             raise UsageError(
@@ -197,7 +211,7 @@ def add(
             )
         with (
             progress_for(quiet=quiet or as_json) as progress,
-            open_to_write(folder, key_file, progress, memory) as index,
+            open_or_create(folder, matching, key, progress, within=within, **others) as index,
         ):
             job = increment_job(
                 index,
@@ -217,18 +231,19 @@ def add(
             )
             print_increment(index, job, progress, quiet, as_json)
         return
-    for name, given in (
+    for name, value in (
         ("--removed", removed),
         ("--report", report),
         ("--no-kept", no_kept),
         ("--force", force),
     ):
-        if given:
+        if value:
             raise UsageError(f"{name} goes with -o OUT: give both, or leave it out")
+    require_index(folder)
     files, threads = find_inputs(inputs, **input_options), check_workers(workers)
     with (
         progress_for(quiet=quiet or as_json) as progress,
-        open_to_write(folder, key_file, progress, memory) as index,
+        open_or_create(folder, matching, key, progress, **others) as index,
     ):
         say_notes(files, progress)
         tokens = index.spec.unit == "token"
@@ -249,43 +264,6 @@ def print_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_
     summary = format_summary(finished, job.options, job.report_page)
     print_run(finished.record, summary, quiet, as_json)
     check_rejected(finished.record, job.rejected_list)
-
-
-@contextmanager
-def _create(folder: Path, given: dict[str, Any], key: Key | None, **others: Any) -> Iterator[Index]:
-    """Open a new index; delete it if an error occurs before it has a document."""
-    from neardup.index.folder import delete_empty_index
-    from neardup.index.index import Index
-    from neardup.index.load import require_free
-    from neardup.index.settings import stated
-
-    require_free(folder)
-    options = _check_options(given, key)
-    point = stated(options)
-    with Index.open(folder, options.spec, key=key, **others, **point) as index:
-        try:
-            yield index
-        except Exception:
-            empty = not len(index)
-            index.close()
-            if empty:
-                delete_empty_index(folder)
-            raise
-
-
-def _check_options(given: dict[str, Any], key: Key | None) -> Options:
-    """Return the options; refuse those that need counts over all documents."""
-    from neardup.index.settings import IndexSettings
-    from neardup.options import Options
-
-    options = Options.of(key=key, **given)
-    if options.strip.lines is not None or options.weights != "tf":
-        what = "--strip lines" if options.strip.lines is not None else "tf-idf weights"
-        raise UsageError(
-            f"{what} are counted over all documents, and an index never has all: leave it out, or "
-            "build the index --from a run, which has counted them"
-        )
-    return IndexSettings(options).options
 
 
 def _load_sketches(

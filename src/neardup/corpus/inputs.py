@@ -49,7 +49,7 @@ from neardup.corpus.recognition import (
 )
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, MissingInput, ParameterError, UsageError
-from neardup.option_table import MatchingOptions
+from neardup.option_table import IndexOptions, MatchingOptions
 from neardup.runtime import Progress
 
 LONGEST_SHOWN = 100
@@ -106,6 +106,10 @@ class InputOptions(TypedDict, total=False):
 
 class FileOptions(MatchingOptions, InputOptions, total=False):
     """The matching options, and what a user says about the input files."""
+
+
+class IndexFileOptions(IndexOptions, InputOptions, total=False):
+    """The matching options of an index, and what a user says about the input files."""
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[InputOptions, dict[str, Any]]:

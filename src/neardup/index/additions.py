@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError
-from neardup.index.folder import write_durably
+from neardup.index.folder import ADDITIONS, write_durably
 from neardup.pipeline.output import RUN_FILE
 
-FILE: Final = "additions.json"
 VERSION: Final = 2
 RUN_FIELD: Final = "addition"
 """The field of run.json that has the token of OUT."""
@@ -87,7 +86,7 @@ class Additions:
     @classmethod
     def of(cls, folder: Path) -> Additions:
         """Read the file of an index; without one, all documents are written."""
-        path = folder / FILE
+        path = folder / ADDITIONS
         try:
             content = json.loads(path.read_text("utf-8"))
             if content["version"] != VERSION:
@@ -216,7 +215,7 @@ def close_stopped(folder: Path, last: int) -> None:
         folder: The folder of the index.
         last: The last number that was given to a document.
     """
-    if (folder / FILE).exists():
+    if (folder / ADDITIONS).exists():
         additions = Additions.of(folder)
         additions.stop(last)
         additions.confirm()

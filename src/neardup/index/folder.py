@@ -36,6 +36,7 @@ FIRST: Final = "g1"
 LOCK: Final = "lock"
 API_KEYS: Final = "api-keys.json"
 """Keys of the service; the file may exist before the index does."""
+ADDITIONS: Final = "additions.json"
 MAKING: Final = "making"
 NEXT: Final = "next.json"
 STORE: Final = "index.sqlite"
@@ -126,7 +127,7 @@ def _is_unfinished(folder: Path) -> bool:
 
 def delete_empty_index(folder: Path) -> None:
     """Delete an index without documents; API keys stay."""
-    for name in (LISTED, LOCK):
+    for name in (LISTED, LOCK, ADDITIONS):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / FIRST, ignore_errors=True)
     with suppress(OSError):  # something else is in it

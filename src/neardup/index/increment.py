@@ -239,6 +239,7 @@ def _write_increment(
         described |= {
             "index": str(opened.path),
             RUN_FIELD: token,
+            "indexed_before": adder.indexed_before,
             "pairs": None,
             "hot_buckets": [],
             "full_buckets": {"count": _count_full_buckets(opened, job), "listed": []},
@@ -268,6 +269,7 @@ class IncrementAdder:
         self._opened, self._job, self._folder = opened, job, folder
         self._adopted, self._progress = adopted, progress
         self.shards = cut_shards(job.inputs, job.reading)
+        self.indexed_before = 0
         self.first = FirstDocuments(job.options.spec)
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
         folder.mkdir(mode=0o700)
@@ -374,6 +376,7 @@ class IncrementAdder:
                 continue
             if known and was_written and not answer.is_copy:
                 self._adopted.refuse(known.number)
+            self.indexed_before += bool(was_written)
             decided.witness[row] = answer.cluster
             decided.similarity[row] = 1.0 if answer.similarity is None else answer.similarity
             identical = was_written or (known is not None and known.identical)

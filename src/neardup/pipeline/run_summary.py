@@ -16,6 +16,7 @@ from neardup.wording import (
     format_counts,
     format_earlier,
     format_example,
+    format_indexed_before,
     format_largest_clusters,
     format_method,
     format_rejected,
@@ -45,6 +46,8 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
         format_counts(**counts),
         format_method(options, record["predicted"]["recall_at_threshold"]),
     ]
+    if before := record.get("indexed_before"):
+        lines.append(format_indexed_before(before, counts["documents"]))
     if finished.largest:
         lines.append(format_largest_clusters(finished.largest))
     for name, witness, similarity in finished.examples:
