@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.command_line import dedup, edited, neardup, table
+from support.command_line import dedup, edited, neardup, refused, table
 
 TEXT, OTHER = edited(1), edited(2)
 
@@ -108,6 +108,50 @@ def test_a_missing_column_is_all_that_is_said(tmp_path: Path) -> None:
     assert ran.code == 2
     (line,) = ran.err.splitlines()
     assert line.endswith("it has: doc, doc.text. Did you mean 'doc.text'? Choose one with --text")
+
+
+NESTED = [
+    {"doc": {"body": {"en": TEXT}}, "tags": ["x"], "pages": [{"text": TEXT}], "n": 5},
+    {"doc": {"body": {"en": OTHER}}, "tags": ["y"], "pages": [{"text": OTHER}], "n": 6},
+]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+@pytest.mark.parametrize("more", [["--dry-run"], ["-q"]])
+def test_a_field_that_can_not_be_a_text_is_an_error_of_the_column(tmp_path, name, more) -> None:
+    """It is said at the first look, before anything is written; lists are not offered."""
+    path = write(tmp_path / name, NESTED)
+
+    def run(*options: str):
+        return neardup("dedup", path, "-o", tmp_path / "out", *options, *more)
+
+    ran = run()
+    refused(ran, 2, "has no column 'text'", "doc.body.en")
+    assert "[]" not in ran.err
+    for field in ("pages[].text", "pages.text"):
+        refused(run("--text", field), 2, "is inside of a list (pages[].text)", "each item")
+    refused(run("--text", "doc.body.en", "--id", "pages[].text"), 2, "is inside of a list")
+    for field in ("doc.body", "pages", "tags", "n"):
+        refused(run("--text", field), 2, f"column '{field}' is ", "not text", "--text")
+    assert not (tmp_path / "out").exists()
+    assert run("--text", "doc.body.en").code == 0
+
+
+def test_a_misspelt_folder_column_is_answered_with_the_folders(tmp_path: Path) -> None:
+    for name in ("a.parquet", "a.jsonl"):
+        write(tmp_path / f"in-{name}/lang=de/day=1/{name}", [{"id": 1, "content": TEXT}])
+        given = ("dedup", tmp_path / f"in-{name}", "-o", tmp_path / "out", "--text")
+        ran = neardup(*given, "content", "--within", "lan")
+        refused(ran, 2, "id, content, lang, day", "Did you mean 'lang'?")
+        refused(neardup(*given, "conten"), 2, "it has: id, content. Did you mean 'content'?")
+
+
+def test_one_file_without_the_folder_columns_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "in/lang=de/a.parquet", [{"text": TEXT}])
+    ran = neardup("dedup", tmp_path / "in", "-o", tmp_path / "one.parquet")
+    assert ran.code == 0 and "the values of the folders lang are not in the output" in ran.err
+    ran = neardup("dedup", tmp_path / "in", "-o", tmp_path / "out")
+    assert ran.code == 0 and "the values of" not in ran.err
 
 
 def test_paragraphs_are_not_cut_from_several_columns(tmp_path: Path) -> None:

@@ -37,6 +37,16 @@ def test_semicolons_are_an_error_that_names_the_option_that_works(tmp_path: Path
     assert run["counts"]["removed"] == 3
 
 
+def test_semicolons_are_named_though_no_column_is_called_text(tmp_path: Path) -> None:
+    source = tmp_path / "export.csv"
+    source.write_text(SEMICOLONS.replace("id;text", "nr;titel;inhalt"))
+    ran = neardup("dedup", source, "-o", tmp_path / "out")
+    assert ran.code == 2 and "--no-header" not in ran.err
+    assert "its columns are nr, titel, inhalt: use --delimiter ';', and choose one with --text" in (
+        ran.err
+    )
+
+
 def test_a_file_without_a_header_shows_no_text_and_works_by_numbers(tmp_path: Path) -> None:
     source = tmp_path / "labels.csv"
     rows = [f"spam,{LONG} a\n", f"ham,{OTHER}\n", f"spam,{LONG} b\n"]

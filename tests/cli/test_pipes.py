@@ -112,6 +112,22 @@ def test_csv_needs_its_name(tmp_path: Path) -> None:
     assert out.startswith(b"id,text,score,lang\r\n") and len(out) < len(data)
 
 
+def test_a_table_in_a_pipe_is_never_one_document_unasked() -> None:
+    data = b'nr;inhalt\n1;"one;\ntext"\n2;a text of words\n'
+    code, out, err = neardup_piped(data, "dedup", "-", "-q")
+    assert (code, out) == (2, b"") and "stdin looks like a table" in err
+    assert "use --format csv --delimiter ';', or --format text if it is one" in err
+    code, out, err = neardup_piped(data, "dedup", "-", "-q", "--format", "text")
+    assert (code, err) == (0, "") and json.loads(out)["text"] == data.decode()
+
+
+def test_objects_on_one_line_in_a_pipe_are_documents_as_in_a_file() -> None:
+    data = b"".join(line.strip() for line in LINES[:3])
+    code, out, err = neardup_piped(data, "dedup", "-")
+    assert code == 0 and "3 documents" in err
+    assert LINES[0].strip() in out
+
+
 def test_truncated_compressed_data_is_an_error_and_nothing_comes_out() -> None:
     code, out, err = neardup_piped(gzip.compress(DATA)[:-20], "dedup", "-", "-q")
     assert (code, out) == (1, b"")

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -399,3 +400,35 @@ def test_files_know_the_folders_that_they_are_in(
     assert folders("in/*/b/*.jsonl") == folders(str(tmp_path / "in/*/b/*")) == [("a", "b")]
     assert folders("in/**/*.jsonl") == [("a", "b"), ()]
     assert folders("in/y.jsonl") == [None]
+
+
+TABLES = {
+    "csv": (b"id,text\n1,a\n2,b\n", "--format csv"),
+    "tsv": (b"id\ttext\n1\ta\n", "--format tsv"),
+    "semicolons, cut": (b"id;inhalt\n" + b'1;"a;\nb"\n' * 10_000, "--format csv --delimiter ';'"),
+    "some rows are wrong": (b"a|b\n" + b"1|2\n" * 20 + b"3\n", "--format csv --delimiter '|'"),
+}
+TEXTS = {
+    "prose": b"Late, and dark\nit rained, and blew\n" * 20,
+    "one line": b"id,text\n",
+    "numbers": b"1,2\n3,4\n",
+    "quotes": b'a,b\n"c,d\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_whose_name_does_not_say_so_is_refused_with_the_option(tmp_path, name) -> None:
+    content, cure = TABLES[name]
+    (tmp_path / "data").write_bytes(content)
+    with pytest.raises(UsageError, match=f"data looks like a table.*use {re.escape(cure)}, or"):
+        find_inputs([tmp_path / "data"])
+    assert len(find_inputs([tmp_path / "data"], format="text")) == 1
+    (tmp_path / "data.txt").write_bytes(content)
+    (hint,) = find_inputs([tmp_path / "data.txt"]).hints
+    assert hint.endswith(f"if it is a table, use {cure}")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_with_commas_is_no_table(tmp_path, name) -> None:
+    (tmp_path / "data").write_bytes(TEXTS[name])
+    assert find_inputs([tmp_path / "data"])[0].format == "text"

@@ -35,7 +35,9 @@ from neardup.corpus.encodings import INVALID
 from neardup.corpus.fields import (
     LIST,
     MISSING,
+    folder_columns,
     folder_value,
+    is_in_list,
     join_columns,
     list_table_fields,
     parts_of,
@@ -96,6 +98,8 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
         for name in parts_of(columns, option, names):
             if names.count(name) > 1:
                 raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
+            if is_in_list(name, names):
+                raise _missing(name, option, names, source)
             if name not in names and (option == "text" or source.value(name) is MISSING):
                 raise _missing(name, option, names, source)
     return columns
@@ -105,15 +109,17 @@ def _missing(name: str, option: str, names: Sequence[str], source: Source) -> Us
     """Return the error for a column that does not exist, or that is inside of a list."""
     flag = source.option.format(option.partition(":")[0])
     for other in names:
-        if LIST in other and other.replace(LIST, "") == name:
+        if is_in_list(other, names) and other.replace(LIST, "") == name.replace(LIST, ""):
             return UsageError(
                 f"{source.name}: {name!r} is inside of a list ({other}), and a document has one "
                 f"value: make a row of each item, or choose another column with {flag}"
             )
-    possible = [other for other in names if LIST not in other]
+    possible = [other for other in names if not is_in_list(other, names)]
+    if option != "text" and source.file is not None:
+        possible += [key for key in folder_columns(source.file) if key not in possible]
     near = [other for other in possible if other.lower().rpartition(".")[2] == name.lower()]
     near = near or get_close_matches(name, possible, 1)
-    existing = [other[:60] for other in names[:50]]
+    existing = [other[:60] for other in possible[:50]]
     return ColumnError(name, existing, source.name, flag, near[0][:60] if near else None)
 
 
@@ -255,7 +261,7 @@ def _text_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array,
     if pa.types.is_null(texts.type):
         texts = texts.cast(TEXT)
     if texts.type != TEXT:
-        raise _wrong_type(source, "text", name, column.type, "text")
+        raise wrong_type(source, "text", name, column.type, "text")
     texts, invalid = blank_invalid_utf8(texts)
     rejected = dict.fromkeys(_true_rows(texts.is_null()), TEXT_IS_NULL)
     rejected |= dict.fromkeys(invalid, INVALID)
@@ -269,7 +275,7 @@ def _token_column(column: pa.Array, source: Source, name: str) -> tuple[pa.Array
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
     if not is_list or not pa.types.is_integer(kind.value_type):
-        raise _wrong_type(source, "text", name, kind, "lists of token ids")
+        raise wrong_type(source, "text", name, kind, "lists of token ids")
     try:
         tokens = column.cast(TOKENS)
     except pa.ArrowInvalid:
@@ -348,7 +354,7 @@ def to_rankable(column: pa.Array, source: Source, name: str) -> pa.Array:
         return column.cast(pa.timestamp("ns"), safe=False)
     if is_.is_timestamp(kind) or is_.is_date(kind):
         return column.cast(_TIMESTAMP, safe=False)
-    raise _wrong_type(source, "keep", name, kind, "numbers, strings or dates")
+    raise wrong_type(source, "keep", name, kind, "numbers, strings or dates")
 
 
 def to_dates(column: pa.Array, source: Source, name: str) -> pa.Array:
@@ -362,11 +368,12 @@ def to_dates(column: pa.Array, source: Source, name: str) -> pa.Array:
         *(is_.is_timestamp, is_.is_date, is_.is_null),
     )
     if kind != TEXT and not any(check(kind) for check in convertible):
-        raise _wrong_type(source, "keep", name, kind, "dates")
+        raise wrong_type(source, "keep", name, kind, "dates")
     return convert_dates(column)
 
 
-def _wrong_type(source: Source, option: str, name: str, kind: object, need: str) -> UsageError:
+def wrong_type(source: Source, option: str, name: str, kind: object, need: str) -> UsageError:
+    """Return the error for a column whose values can't be what an option needs."""
     choose = source.option.format(option)
     return UsageError(
         f"{source.name}: column {name!r} is {kind}, not {need}: choose another with {choose}"

@@ -9,7 +9,6 @@ the start of the next record is unknown.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +16,7 @@ from itertools import chain
 import pyarrow as pa
 
 from neardup.corpus.columns import Source, resolve_columns
-from neardup.corpus.dialects import DELIMITERS, show_delimiter
+from neardup.corpus.dialects import DELIMITERS, LIKELY_DELIMITERS, is_header, show_delimiter
 from neardup.corpus.documents import (
     LONGEST,
     TEXT,
@@ -37,10 +36,6 @@ from neardup.formatting import format_count
 _BOM = BOM.decode("latin-1")
 _BLOCK = 1 << 18
 _MAX_ROWS = 1 << 14
-_OTHER_DELIMITERS = ";\t|,"
-# Names of columns are short; a text may be anything.
-_NAME = re.compile(r"[^\W\d][\w.:/()%#@-]*(?: [\w.:/()%#@-]+){0,2}")
-_LONGEST_NAME = 40
 
 Batch = tuple[pa.RecordBatch, dict[int, str]]
 
@@ -194,16 +189,28 @@ def explain_header(file: InputFile, header: list[str], error: ColumnError) -> Us
     """
     own = delimiter_of(file)
     line = own.join(header)
-    for other in _OTHER_DELIMITERS:
-        names = [name.strip(" \"'") for name in line.split(other)]
-        if other != own and error.wanted in names:
+    others = {
+        other: [name.strip(" \"'") for name in line.split(other)]
+        for other in LIKELY_DELIMITERS
+        if other != own
+    }
+    for other, names in others.items():
+        if error.wanted in names:
             return UsageError(
                 f"{file.name} has a column {error.wanted!r} only if its columns are separated by "
                 f"{show_delimiter(other)}, not {show_delimiter(own)}: use "
                 f"--delimiter {show_delimiter(other)}"
             )
-    if all(len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) for name in header if name):
+    if is_header(header):
         return error
+    for other, names in others.items():
+        if len(header) == 1 < len(names) and is_header(names):
+            return UsageError(
+                f"{file.name} has no column {error.wanted!r}; separated by "
+                f"{show_delimiter(other)}, not {show_delimiter(own)}, its columns are "
+                f"{', '.join(names)}: use --delimiter {show_delimiter(other)}, and choose one with "
+                f"{error.option}"
+            )
     return UsageError(
         f"{file.name} has no column {error.wanted!r}, and its first line, of "
         f"{format_count(len(header), 'column')}, does not look like a header: without one, use "

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +15,12 @@ DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 """Format -> its delimiter, unless another one is given."""
 _NAMED_DELIMITERS: Final = {"tab": "\t", "\\t": "\t", "^A": "\x01", "space": " "}
 _NO_QUOTE: Final = "none"
+LIKELY_DELIMITERS: Final = ",;\t|"
+# Names of columns are short; a text may be anything.
+_NAME: Final = re.compile(r"[^\W\d][\w.:/()%#@-]*(?: [\w.:/()%#@-]+){0,2}")
+_LONGEST_NAME: Final = 40
+_LEAST_EVEN: Final = 0.9
+"""The least share of lines with as many fields as the first one has."""
 
 
 @dataclass(frozen=True)
@@ -61,3 +71,45 @@ def show_delimiter(delimiter: str) -> str:
     ('tab', "';'")
     """
     return "tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
+def is_header(fields: Sequence[str]) -> bool:
+    """Return whether fields look like names of columns; some may be empty.
+
+    >>> is_header(["id", "title (en)"]), is_header(["It was late", " and it rained."])
+    (True, False)
+    """
+    return all(len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) for name in fields if name)
+
+
+def find_delimiter(text: str, is_whole: bool = True) -> str | None:
+    r"""Return the delimiter by which a text is a table with a header; None if it is none.
+
+    >>> find_delimiter("nr;titel\n1;eins\n2;zwei\n"), find_delimiter("One, two\nthree, four\n")
+    (';', None)
+
+    Args:
+        text: The beginning of a file.
+        is_whole: Whether it is the whole file, not only the beginning.
+    """
+    for delimiter in LIKELY_DELIMITERS:
+        rows = _split(text, delimiter, is_whole)
+        widths = [len(row) for row in rows]
+        if len(rows) < 2 or widths[0] < 2 or widths[1] != widths[0]:
+            continue
+        even = widths.count(widths[0]) >= _LEAST_EVEN * len(rows)
+        if even and all(rows[0]) and len({*rows[0]}) == len(rows[0]) and is_header(rows[0]):
+            return delimiter
+    return None
+
+
+def _split(text: str, delimiter: str, is_whole: bool) -> list[list[str]]:
+    """Return the records of a text, none if it can't have any; without one that may be cut."""
+    rows: list[list[str]] = []
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True):
+            rows += [row] if row else []
+    except csv.Error:
+        if is_whole:
+            return []
+    return rows if is_whole else rows[:-1]

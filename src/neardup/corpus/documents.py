@@ -257,7 +257,7 @@ def _convert_all(values: list[Any], tokens: bool) -> pa.Array | None:
 def _reject_text(value: object) -> str | None:
     """Return why a value is no text, None if it is one."""
     if not isinstance(value, str):
-        return TEXT_IS_NULL if is_null(value) else f"text is {_kind(value)}, not a string"
+        return TEXT_IS_NULL if is_null(value) else f"text is {kind_of(value)}, not a string"
     if not _encodes(value):
         return "a lone surrogate escape"
     # A character has at most four bytes: only very long texts need to be encoded.
@@ -271,12 +271,12 @@ def _reject_tokens(value: object) -> str | None:
     if not isinstance(value, (list, tuple, np.ndarray)):
         if is_null(value):
             return TEXT_IS_NULL
-        return f"text is {_kind(value)}, not a list of token ids"
+        return f"text is {kind_of(value)}, not a list of token ids"
     if len(value) > LONGEST // 8:
         return TOO_LONG
     for token in value:
         if not isinstance(token, Integral) or isinstance(token, bool):
-            return f"a token id is {'null' if is_null(token) else _kind(token)}"
+            return f"a token id is {'null' if is_null(token) else kind_of(token)}"
         if not -(1 << 63) <= int(token) < 1 << 63:
             return "a token id is beyond 64 bits"
     return None
@@ -287,7 +287,7 @@ def is_null(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     """Return the type of a value in the words of JSON, never the value itself."""
     for kinds, name in _KINDS:
         if isinstance(value, kinds):

@@ -172,6 +172,15 @@ def _inside_type(kind: pa.DataType, prefix: str, depth: int) -> Iterable[str]:
         yield from _inside_type(kind.value_type, prefix + LIST, depth - 1)
 
 
+def is_in_list(name: str, names: Sequence[str]) -> bool:
+    """Return whether a name, one of `names`, is that of fields inside of a list.
+
+    >>> is_in_list("pages[].text", ["pages", "pages[].text"]), is_in_list("a[]", ["a[]"])
+    (True, False)
+    """
+    return f"{LIST}." in name and name[: name.index(LIST)] in names
+
+
 def take_field(table: pa.RecordBatch | pa.Table, name: str) -> pa.Array | pa.ChunkedArray:
     """Return a column, or a field inside of structs: null where one of these is null."""
     if name in table.schema.names:
@@ -203,6 +212,12 @@ def folder_value(file: InputFile, name: str) -> Any:
         if sign and unquote(key, errors="backslashreplace") == name:
             return None if value == _NULL_FOLDER else unquote(value, errors="backslashreplace")
     return MISSING
+
+
+def folder_columns(file: InputFile) -> list[str]:
+    """Return the columns that the path of a file states: lang of lang=de."""
+    folders = (folder.partition("=") for folder in file.name.split("/")[:-1])
+    return [unquote(key, errors="backslashreplace") for key, sign, _ in folders if key and sign]
 
 
 def to_number(stated: str | None) -> float | str | None:

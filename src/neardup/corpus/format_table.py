@@ -126,6 +126,22 @@ def is_json_array(head: bytes) -> bool:
     return head.startswith(b"[") and head[1:].lstrip().startswith(b"{") and is_json(head)
 
 
+def is_json_certainly(head: bytes) -> bool:
+    """Return whether a file begins with an array of objects, or with several objects in a row.
+
+    >>> is_json_certainly(b'{"a": 1}{"a": 2}'), is_json_certainly(b'{"a": 1}')
+    (True, False)
+    """
+    if is_json_array(head):
+        return True
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    try:
+        first, end = json.JSONDecoder().raw_decode(text) if text[:1] == "{" else (None, 0)
+    except (ValueError, RecursionError):
+        return False
+    return bool(first) and _begins_object(text[end:].lstrip().encode())
+
+
 def _begins_array(text: str) -> bool:
     """Return whether this can be an array of JSON, from after its bracket."""
     try:
@@ -150,7 +166,7 @@ _ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
 _ROWS: Final = (
     FileFormat("jsonl", (".jsonl", ".ndjson", ".jl", ".json"), is_json_lines, cut_by=BYTE_RANGES),
     # Settings and notebooks are objects on many lines, too.
-    FileFormat("json", (".json",), is_json, is_certain=is_json_array),
+    FileFormat("json", (".json",), is_json, is_certain=is_json_certainly),
     FileFormat(
         "parquet",
         (".parquet", ".pq"),

@@ -12,7 +12,7 @@ import os
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -42,6 +42,7 @@ from neardup.corpus.recognition import (
     FEW_BYTES,
     Recognised,
     ending_of,
+    hints_of_one_text,
     read_head,
     recognise,
     recognise_decoded,
@@ -53,7 +54,6 @@ from neardup.option_table import IndexOptions, MatchingOptions
 from neardup.runtime import Progress
 
 LONGEST_SHOWN = 100
-MANY_LINES = 10
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,10 @@ def find_inputs(
     if format == AUTO:
         for file in inputs:
             refuse_hidden_lines(str(file.path), _recognised(file))
-        inputs.hints += _hint_of_one_text(inputs)
+        if len(inputs) == 1 and inputs[0].row.is_document:
+            inputs.hints += hints_of_one_text(
+                inputs[0].name, str(inputs[0].path), inputs[0].compression
+            )
     return inputs
 
 
@@ -385,16 +388,6 @@ def _common_pattern(paths: list[str]) -> str:
     ending = endings.most_common(1)[0][0]
     name = os.path.basename(paths[0])
     return shlex.quote(printable(f"*{ending}" if ending else name))
-
-
-def _hint_of_one_text(inputs: InputFiles) -> Iterator[str]:
-    """Yield a sentence if the only input is a text of many lines: each may be a document."""
-    is_alone = len(inputs) == 1 and inputs[0].row.is_document
-    if not is_alone:
-        return
-    head = read_head(str(inputs[0].path), inputs[0].compression)
-    if head.count(b"\n") >= MANY_LINES:
-        yield f"{inputs[0].name} is one document; if every line of it is one, use --format lines"
 
 
 def _without_collisions(files: list[InputFile]) -> list[InputFile]:

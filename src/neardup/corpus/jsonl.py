@@ -17,12 +17,13 @@ import numpy.typing as npt
 import orjson
 
 from neardup import kernels
-from neardup.corpus.columns import Source, disagreement, keep_values, resolve_columns
+from neardup.corpus.columns import Source, disagreement, keep_values, resolve_columns, wrong_type
 from neardup.corpus.documents import (
     LONGEST,
     TOO_LONG,
     Columns,
     Documents,
+    kind_of,
     render_column,
     string_column,
     text_column,
@@ -94,6 +95,9 @@ def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> D
         _refuse_outer_object(records, columns, source)
         resolve_columns(columns, list_record_fields(records, columns), source)
     texts, reasons = _texts(records, columns)
+    if first and len(reasons) == len(records):
+        usable = [record for row, record in enumerate(records) if row not in rejected]
+        _refuse_wrong_type(usable, columns, source)
     keep = None
     if columns.keep is not None:
         stated = _values(records, columns.keep, source, ranks=not columns.dates)
@@ -121,6 +125,15 @@ def _refuse_outer_object(records: list[Record], columns: Columns, source: Source
                 f"{source.name}: one object, whose list {name[:60]!r} has the records: write the "
                 f"list to a file of its own, such as by jq '.[\"{name[:60]}\"]'"
             )
+
+
+def _refuse_wrong_type(records: list[Record], columns: Columns, source: Source) -> None:
+    """Raise `UsageError` if several records have objects, lists or numbers instead of texts."""
+    need, kinds = ("lists of token ids", list) if columns.tokens else ("text", str)
+    values = look_up_texts(records, columns)
+    absent = any(value is MISSING or value is None for value in values)
+    if len(values) > 1 and not absent and not any(isinstance(value, kinds) for value in values):
+        raise wrong_type(source, "text", columns.text, kind_of(values[0]), need)
 
 
 def _parse_common(data: bytes, first: bool, columns: Columns, source: Source) -> Documents | None:

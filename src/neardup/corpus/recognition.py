@@ -7,10 +7,11 @@ of the content do. Imports no PyArrow, unless a file is compressed.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from neardup.corpus.dialects import DELIMITERS, find_delimiter, show_delimiter
 from neardup.corpus.encodings import AUTO, find_encoding, to_utf8
 from neardup.corpus.folders import printable
 from neardup.corpus.format_table import (
@@ -33,6 +34,7 @@ from neardup.errors import InputError, UsageError
 FEW_BYTES = 64
 SOME_BYTES = 512
 """Enough to recognise a format that is not JSON."""
+MANY_LINES = 10
 
 
 class Recognised(NamedTuple):
@@ -130,6 +132,33 @@ def refuse_hidden_lines(path: str, known: Recognised) -> None:
             f"{printable(path)}: a text by its name, which is one document, but its lines are JSON "
             "objects: use --format jsonl, or --format text if it is one document"
         )
+
+
+def hints_of_one_text(name: str, path: str, compression: str | None) -> Iterator[str]:
+    """Yield a sentence if the only input, a text, may be several documents: a table, or lines.
+
+    A table whose name does not say what it is, as in a pipe, is refused: it is hardly a text.
+
+    Args:
+        name: What the file is called in messages.
+        path: Its path.
+        compression: Its compression.
+    """
+    head = read_head(path, compression)
+    delimiter = find_delimiter(head.decode("utf-8-sig", "replace"), len(head) < HEAD)
+    if delimiter is not None:
+        shown = show_delimiter(delimiter)
+        found = (
+            f"{name} looks like a table, with columns that are separated by {shown}, and would be "
+            "one document"
+        )
+        cure = "--format tsv" if delimiter == "\t" else "--format csv"
+        cure += "" if delimiter in DELIMITERS.values() else f" --delimiter {shown}"
+        if not formats_of_ending(ending_of(path)):
+            raise UsageError(f"{found}: use {cure}, or --format text if it is one")
+        yield f"{found}; if it is a table, use {cure}"
+    elif head.count(b"\n") >= MANY_LINES:
+        yield f"{name} is one document; if every line of it is one, use --format lines"
 
 
 def read_head(path: str, compression: str | None, size: int = HEAD) -> bytes:

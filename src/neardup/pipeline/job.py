@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from neardup.corpus.documents import Columns, join_names
+from neardup.corpus.fields import folder_columns
 from neardup.corpus.folders import UnreadFiles
 from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.one_file import KeptFile
@@ -249,7 +250,7 @@ def make_job(
         inputs=files,
         input_options=input_options,
         unread=files.unread,
-        hints=tuple(files.hints),
+        hints=(*files.hints, *_hint_of_folders(files, file is not None and not no_kept)),
         out=place,
         file=file,
         options=options,
@@ -262,6 +263,16 @@ def make_job(
         budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
         **others,
     )
+
+
+def _hint_of_folders(files: Sequence[InputFile], is_one: bool) -> Iterator[str]:
+    """Yield a sentence if inputs are in hive folders, and their kept rows go to one file."""
+    named = {key: None for file in files if is_one for key in folder_columns(file)}
+    if named:
+        yield (
+            f"the values of the folders {', '.join(named)} are not in the output, unless the files "
+            "have columns of these names: give a folder as -o, which keeps the folders"
+        )
 
 
 def make_columns(
