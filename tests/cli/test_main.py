@@ -205,7 +205,7 @@ def started(tmp_path: Path, many: Path, workers: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_leaves_no_output_and_prints_one_line(
+def test_ctrl_c_prints_one_line_and_the_run_is_known_as_stopped(
     tmp_path: Path, many: Path, workers: int
 ) -> None:
     run = started(tmp_path, many, workers)
@@ -214,15 +214,16 @@ def test_ctrl_c_leaves_no_output_and_prints_one_line(
     assert run.returncode == 130, err
     assert out == ""
     assert err == "neardup: interrupted; the same command goes on from here\n"
-    assert os.listdir(tmp_path) == ["big.jsonl"]
+    assert os.listdir(tmp_path / "out") == [".unfinished"]
+    assert neardup("status", tmp_path / "out").out.startswith("stopped: reading ")
 
 
-def test_sigterm_cleans_up(tmp_path: Path, many: Path) -> None:
+def test_sigterm_leaves_no_output(tmp_path: Path, many: Path) -> None:
     run = started(tmp_path, many, 2)
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=30)
     assert run.returncode == 143
-    assert os.listdir(tmp_path) == ["big.jsonl"]
+    assert os.listdir(tmp_path / "out") == [".unfinished"]
 
 
 def test_killed_run_is_resumed(tmp_path: Path, many: Path) -> None:

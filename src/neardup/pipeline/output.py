@@ -122,15 +122,20 @@ def work_folder(out: Path) -> Path:
 
 @contextmanager
 def _work(work: Path, out: Path, can_resume: bool) -> Iterator[None]:
-    """Make or clean the work folder; remove it at the end, unless a resumed run can use it."""
+    """Make or clean the work folder; remove it at the end, unless a resumed run can use it.
+
+    That of an interrupted run stays in any case: `neardup status` says that it was stopped.
+    """
     with _translate_write_errors(out):
         work.mkdir(mode=0o700, exist_ok=True)  # exists if a stopped run is resumed
         _clean_work(work)
     try:
         yield
         _remove_quietly(work)
-    except BaseException:
-        if not can_resume or not any(any(work.glob(stage)) for stage in WORTH_KEEPING):
+    except BaseException as error:
+        is_stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+        is_useful = is_stopped or any(any(work.glob(stage)) for stage in WORTH_KEEPING)
+        if not can_resume or not is_useful:
             _remove_quietly(work)
         raise
 

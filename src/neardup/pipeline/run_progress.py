@@ -79,7 +79,8 @@ class RecordedProgress:
         self._progress, self._path = progress, folder / STATUS_FILE
         now = time.time()
         self._began, self._compiled_before = now, runtime.compiling_seconds
-        self._status = RunStatus("starting", "", 0, 0, now, now, now, 0, os.getpid())
+        self._status = RunStatus("reading", "bytes", None, 0, now, now, now, 0, os.getpid())
+        self._write(now)
 
     def stage(self, name: str, total: int | None, unit: str) -> None:
         now, status = time.time(), self._status
