@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
@@ -24,6 +25,7 @@ import neardup as library
 from neardup.errors import NeardupError
 from neardup.index.additions import Additions
 from neardup.index.index import Index
+from neardup.index.writer import IndexWriter
 
 DAYS = [DOCUMENTS[:6], DOCUMENTS[6:11], DOCUMENTS[11:]]
 NEW = [{"id": "new-1", "text": edited(50)}, {"id": "new-2", "text": edited(51)}]
@@ -371,6 +373,27 @@ def test_python_adds_files_as_the_command_does(tmp_path):
     assert kept_ids(run.path) == kept_ids(tmp_path / "out") == ["new-1", "new-2"]
     assert removed(run.path) == removed(tmp_path / "out") == {"doc-0": ("doc-0", 1.0)}
     assert "2 kept" in run.summary() and run.report.exists()
+
+
+def test_more_short_documents_than_may_wait_are_added(tmp_path):
+    """Chunks are cut by their bytes; what may wait for the index is counted in documents."""
+    folder, days = first_day(tmp_path), []
+    for day in range(3):
+        rows = [{"id": f"{day}-{n}", "text": f"w{n} x{day} y{n}-{day} z{n}"} for n in range(30)]
+        days.append(write_jsonl(tmp_path / f"short{day}.jsonl", rows))
+    execute = IndexWriter._execute
+
+    def slowly(writer, requests):
+        time.sleep(0.02)
+        execute(writer, requests)
+
+    with (
+        mock.patch.object(IndexWriter, "_execute", slowly),
+        mock.patch("neardup.index.increment.TOGETHER", 3),
+        Index.open(folder, most_waiting=40) as index,
+    ):
+        run = library.add_files(index, days, tmp_path / "out")
+    assert run.counts["documents"] == 90 and run.counts["rejected"] == 0
 
 
 def test_full_buckets_are_counted(tmp_path):

@@ -29,7 +29,7 @@ from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_count
 from neardup.index.additions import RUN_FIELD, Additions, Ranges, contains, file_token
 from neardup.index.answer import REJECTED, Answer
-from neardup.index.load import BAD_ID, refuse_rejected
+from neardup.index.load import BAD_ID, TOGETHER, refuse_rejected
 from neardup.index.open_index import OpenIndex
 from neardup.index.stats import BucketSizes
 from neardup.index.stored_corpus import IndexCorpus
@@ -53,7 +53,7 @@ from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import raw_lengths
 
 UNDER_WAY: Final = 4
-"""Chunks that may wait for a commit while the next ones are sketched."""
+"""Chunks, and batches of them, that may wait for a commit while the next ones are sketched."""
 FOLDER, WITNESSES = "answers", "witnesses"
 EXACT, IDENTICAL = 1, 2
 """Bits of the column `flags`."""
@@ -74,7 +74,7 @@ class ChunkAnswers:
     ids: list[str]
     places: list[int]
     rejected: dict[int, str]
-    future: Future[list[Answer]]
+    futures: list[Future[list[Answer]]]
 
 
 class StoredCopy(NamedTuple):
@@ -271,6 +271,7 @@ class IncrementAdder:
         self.shards = cut_shards(job.inputs, job.reading)
         self.indexed_before = 0
         self.first = FirstDocuments(job.options.spec)
+        self._uncommitted: deque[Future[list[Answer]]] = deque()
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped
         folder.mkdir(mode=0o700)
 
@@ -346,17 +347,25 @@ class IncrementAdder:
             self.first.add(column, MOST)
         texts, within = column.to_pylist(), documents.within
         groups = None if within is None else within.to_pylist()
-        future = self._opened.generation.submit_texts(
-            [ids[row] for row in places],
-            [texts[row] for row in places],
-            [None] * len(places),
-            None if groups is None else [groups[row] for row in places],
-        )
-        return ChunkAnswers(chunk, documents, ids, places, rejected, future)
+        futures = []
+        for start in range(0, len(places), TOGETHER):
+            rows = places[start : start + TOGETHER]
+            while len(self._uncommitted) >= UNDER_WAY:
+                self._uncommitted.popleft().result()
+            future = self._opened.generation.submit_texts(
+                [ids[row] for row in rows],
+                [texts[row] for row in rows],
+                [None] * len(rows),
+                None if groups is None else [groups[row] for row in rows],
+            )
+            self._uncommitted.append(future)
+            futures.append(future)
+        return ChunkAnswers(chunk, documents, ids, places, rejected, futures)
 
     def _decided(self, waiting: ChunkAnswers) -> SketchedChunk:
         """Return the decisions about the documents of a chunk, as rows to write."""
-        answers = dict(zip(waiting.places, waiting.future.result(), strict=True))
+        answered = (answer for future in waiting.futures for answer in future.result())
+        answers = dict(zip(waiting.places, answered, strict=True))
         rejected = waiting.rejected | {
             row: answer.reason or "" for row, answer in answers.items() if answer.status == REJECTED
         }
