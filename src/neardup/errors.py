@@ -10,8 +10,10 @@
     │   └── TooManyRejected      exit 1, HTTP 422   more bad documents than --max-rejected allows
     ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
     ├── OutputError              exit 1, HTTP 507   an output that can't be written
+    │   ├── OutputTaken          exit 2, HTTP 507   an output that exists: name another, or force
     │   └── OutputClosed         exit 141, HTTP 507 the reader of standard output is gone
     ├── FormatError              exit 1, HTTP 422   bytes that are truncated, altered or foreign
+    │   └── ConfigError          exit 2, HTTP 422   a config file whose options can't be read
     ├── SpecMismatch             exit 1, HTTP 409   sketches of different specifications
     ├── Conflict                 exit 1, HTTP 409   an id that an index has with other content
     ├── IndexLocked              exit 1, HTTP 503   an index that another process writes to
@@ -113,6 +115,12 @@ class OutputError(NeardupError):
     http_status = 507
 
 
+class OutputTaken(OutputError):  # noqa: N818  # reads as what happened
+    """What is to be written exists already: another name has to be given, or force."""
+
+    exit_code = UsageError.exit_code
+
+
 class OutputClosed(OutputError):  # noqa: N818  # reads as what happened
     """The reader of standard output is gone; the exit code is the one of other commands then."""
 
@@ -123,6 +131,12 @@ class FormatError(NeardupError):
     """Bytes are truncated, altered, or of another format."""
 
     http_status = 422
+
+
+class ConfigError(FormatError):
+    """Options that stand in a file can't be read: the file has to be changed."""
+
+    exit_code = UsageError.exit_code
 
 
 class SpecMismatch(NeardupError, ValueError):  # noqa: N818  # reads as what happened

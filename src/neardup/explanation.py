@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from neardup.formatting import format_similarity
 from neardup.options import Options
 
 KEPT, REMOVED, REJECTED = "kept", "removed", "rejected"
@@ -183,7 +184,7 @@ def describe_similarity(options: Options, facts: PairFacts) -> str:
     if facts.similarity is None:
         return f"{met}, how similar they are is not known"
     how = "" if facts.exact else " (estimated)"
-    return f"{facts.similarity:.4f} similar{how} ({describe_rule(options)}), {met}"
+    return f"{format_similarity(facts.similarity)} similar{how} ({describe_rule(options)}), {met}"
 
 
 def describe_rule(options: Options) -> str:

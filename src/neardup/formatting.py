@@ -102,6 +102,20 @@ def format_amount(number: float, unit: str) -> str:
     return format_count(round(number), one, unit)
 
 
+def format_similarity(similarity: float, digits: int = 4) -> str:
+    """A similarity; only what is 1 looks like it.
+
+    Args:
+        similarity: From 0 to 1.
+        digits: Decimal places.
+
+    >>> format_similarity(1.0, 2), format_similarity(0.9965, 2), format_similarity(0.8549, 2)
+    ('1.00', '0.99', '0.85')
+    """
+    shown = similarity if similarity >= 1.0 else min(similarity, 1.0 - 10.0**-digits)
+    return f"{shown:.{digits}f}"
+
+
 def format_duration(seconds: float) -> str:
     """A time by two significant digits; hundredths of a second are the smallest.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, Unpack
@@ -398,5 +399,8 @@ class Options:
             return KeepPolicy(self.keep)
         if name in KEEP_BY_COLUMN and column:
             return KeepPolicy(name, column)
-        by_column = ", ".join(f"{policy}:COLUMN" for policy in KEEP_BY_COLUMN)
-        raise ParameterError(f"keep {self.keep!r} is not known: use {', '.join(KEEP)}, {by_column}")
+        by_column = {policy: f"{policy}:{column or 'COLUMN'}" for policy in KEEP_BY_COLUMN}
+        near = get_close_matches(name.lower(), [*KEEP, *by_column], 1)
+        meant = f"did you mean {by_column.get(near[0], near[0])}? Use" if near else "use"
+        known = ", ".join([*KEEP, *(f"{policy}:COLUMN" for policy in KEEP_BY_COLUMN)])
+        raise ParameterError(f"keep {self.keep!r} is not known: {meant} {known}")

@@ -331,16 +331,22 @@ def check_number(what: str, value: object) -> float:
         raise ParameterError(f"{what} must be a number, not {value!r}") from None
 
 
+LEAST_PERCENTAGE = 2.0
+"""Numbers from here on are taken for percentages; smaller ones are shares with an error."""
+
+
 def suggest_share(value: object) -> str:
     """Return the end of a message about a share that is written as a percentage, or with a comma.
 
     >>> suggest_share("80%"), suggest_share(80), suggest_share("0,8"), suggest_share("high")
     (': write 0.8', ': write 0.8', ': write 0.8', '')
+    >>> suggest_share(1.0), suggest_share(1.9)  # hardly one percent, or two
+    ('', '')
     """
     text = str(value).strip()
     with suppress(ValueError):
         number = float(text.removesuffix("%").replace(",", "."))
-        share = number / 100 if number > 1.0 or text.endswith("%") else number
-        if 0.0 < share <= 1.0:
+        share = number / 100 if number >= LEAST_PERCENTAGE or text.endswith("%") else number
+        if 0.0 < share <= 1.0 and share != value:
             return f": write {share:.6g}"
     return ""

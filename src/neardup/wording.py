@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from neardup.explanation import is_by_distance, name_estimate, name_measure
-from neardup.formatting import format_count, make_printable
+from neardup.formatting import format_count, format_similarity, make_printable
 from neardup.options import Distinguish, Options, Strip
 
 SHOWN_REASONS = 3
@@ -78,7 +78,7 @@ def explain_vetoed(
     """Return the verdict about a document that is kept only because of `distinguish`."""
     sentence = (
         f"{explain_kept(name, copies).sentence}; without --distinguish {options.distinguish} it "
-        f"would be removed: {similarity:.4f} similar to {witness!r}"
+        f"would be removed: {format_similarity(similarity)} similar to {witness!r}"
     )
     return Verdict(name, "kept", sentence, witness, similarity)
 
@@ -94,7 +94,7 @@ def explain_removed(
     """Return the verdict about a removed document."""
     how = f"exact {name_measure(options)}" if exact else name_estimate(options)
     judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
-    likeness = describe_likeness(options, f"{similarity:.4f}", repr(witness))
+    likeness = describe_likeness(options, format_similarity(similarity), repr(witness))
     sentence = f"{name!r} was removed: {likeness}, which was kept ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
 
@@ -176,7 +176,7 @@ def describe_likeness(options: Options, similarity: str, witness: str) -> str:
 
 def format_example(options: Options, name: str, witness: str, similarity: float) -> str:
     """Return a removed document as a line."""
-    likeness = describe_likeness(options, f"{similarity:.2f}", witness)
+    likeness = describe_likeness(options, format_similarity(similarity, 2), witness)
     return make_printable(f"an example          {name} removed, {likeness}")
 
 

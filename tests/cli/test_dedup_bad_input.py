@@ -186,7 +186,7 @@ def test_column_options_are_refused_for_text_files(tmp_path: Path) -> None:
 def test_empty_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     ran = neardup("dedup", tmp_path / "in", "-o", tmp_path / "out")
-    refused(ran, 1, str(tmp_path / "in"), "no files in this folder")
+    refused(ran, 2, str(tmp_path / "in"), "no files in this folder")
 
 
 @pytest.mark.parametrize("extension", ["jsonl", "csv", "tsv"])

@@ -45,7 +45,7 @@ def test_a_finished_run_is_refused(tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
     dedup(source, "-o", out, "--pairs")
     before = contents(out)
-    refused(run(source, "-o", out), 1, str(out), "holds a finished run", "--force")
+    refused(run(source, "-o", out), 2, str(out), "holds a finished run", "--force")
     assert contents(out) == before
 
 
@@ -53,7 +53,7 @@ def test_foreign_files_are_refused(tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").write_text("years")
-    refused(run(source, "-o", out), 1, str(out), "not empty (thesis.tex)", "--force")
+    refused(run(source, "-o", out), 2, str(out), "not empty (thesis.tex)", "--force")
     assert contents(out) == {"thesis.tex": b"years"}
 
 
@@ -122,7 +122,7 @@ def test_parents_of_the_output_are_created(tmp_path: Path, source: Path) -> None
 
 def test_output_that_is_a_file_is_refused(tmp_path: Path, source: Path) -> None:
     (tmp_path / "out").write_text("mine")
-    refused(run(source, "-o", tmp_path / "out", "--force"), 1, "out is a file")
+    refused(run(source, "-o", tmp_path / "out", "--force"), 2, "out is a file")
     refused(run(source, "-o", tmp_path / "out" / "deeper"), 1, "Not a directory")
     assert (tmp_path / "out").read_text() == "mine"
 
@@ -242,5 +242,5 @@ def test_force_never_replaces_what_is_not_a_run(tmp_path: Path) -> None:
     (out / "kept" / "important.txt").write_text("precious")
     refused(neardup("dedup", source, "-o", out, "--force"), 1, "kept", "move it away")
     (out / "run.json").write_text("not ours")
-    refused(neardup("dedup", source, "-o", out, "--force"), 1, "does not belong to a finished run")
+    refused(neardup("dedup", source, "-o", out, "--force"), 2, "does not belong to a finished run")
     assert (out / "kept" / "important.txt").read_text() == "precious"

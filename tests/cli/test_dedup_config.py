@@ -98,15 +98,15 @@ def str_of(threshold: float) -> str:
     ("text", "code", "part"),
     [
         ("version = 1\n[dedup]\nthreshhold = 0.9", 2, "threshhold is not known"),
-        ("version = 2\n[dedup]", 1, "version 2"),
-        ("version = 1", 1, "[dedup] table"),
-        ("version = 1\n[dedup]\n[serve]", 1, "[dedup] table"),
-        ("version = 1\n[dedup]\nslots = [1]", 1, "slots must be"),
-        ("version = 1\n[dedup]\nthreshold = true", 1, "threshold must be"),
+        ("version = 2\n[dedup]", 2, "version 2"),
+        ("version = 1", 2, "[dedup] table"),
+        ("version = 1\n[dedup]\n[serve]", 2, "[dedup] table"),
+        ("version = 1\n[dedup]\nslots = [1]", 2, "slots must be"),
+        ("version = 1\n[dedup]\nthreshold = true", 2, "threshold must be"),
         ("version = 1\n[dedup]\nslots = 'many'", 2, "--slots"),
         ("version = 1\n[dedup]\nthreshold = 7.0", 2, "threshold must be"),
-        ("\x00", 1, "not a config file"),
-        ("#" * (2 << 20), 1, "larger than any"),
+        ("\x00", 2, "not a config file"),
+        ("#" * (2 << 20), 2, "larger than any"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, text: str, code: int, part: str) -> None:

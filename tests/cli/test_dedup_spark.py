@@ -52,7 +52,7 @@ def test_an_occupied_output_is_refused_before_spark_starts(tmp_path: Path) -> No
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
     ran = neardup("dedup", *paths, "-o", tmp_path / "out", *ON_SPARK)
-    assert ran.code == 1
+    assert ran.code == 2
     assert "is not empty" in ran.err
     assert "starting" not in ran.err
 

@@ -194,7 +194,7 @@ def test_force_writes_an_output_again_that_exists_or_was_deleted(tmp_path):
     folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
     add(folder, given, tmp_path / "out")
     ran = neardup("index", "add", folder, given, "-o", tmp_path / "out")
-    refused(ran, 1, "holds a finished run")
+    refused(ran, 2, "holds a finished run")
     add(folder, given, tmp_path / "out", "--force")
     assert kept_ids(tmp_path / "out") == ["new-1", "new-2"]
     shutil.rmtree(tmp_path / "out")

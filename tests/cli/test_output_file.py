@@ -90,10 +90,10 @@ def test_removed_and_report_on_request(tmp_path: Path) -> None:
 
 def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text("mine")
-    refused(neardup("dedup", "a.jsonl", "-o", "b.jsonl", "-q"), 1, "b.jsonl exists", "--force")
+    refused(neardup("dedup", "a.jsonl", "-o", "b.jsonl", "-q"), 2, "b.jsonl exists", "--force")
     (tmp_path / "r.parquet").write_text("mine")
     asked = ("dedup", "a.jsonl", "-o", "c.jsonl", "--removed", "r.parquet", "-q")
-    refused(neardup(*asked), 1, "r.parquet exists", "--force")
+    refused(neardup(*asked), 2, "r.parquet exists", "--force")
     assert (tmp_path / "b.jsonl").read_text() == "mine"
     assert neardup("dedup", "a.jsonl", "-o", "b.jsonl", "--force", "-q").code == 0
     assert read_rows(tmp_path / "b.jsonl") == KEPT

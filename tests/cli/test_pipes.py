@@ -223,3 +223,15 @@ def test_ctrl_c_while_waiting_for_input_leaves_nothing(tmp_path: Path) -> None:
         assert b"can't be resumed" in run.stderr.read()
         run.stdin.close()
     assert sorted(os.listdir(tmp_path)) == ["tmp"]
+
+
+@pytest.mark.process
+def test_help_whose_reader_is_gone_exits_as_other_commands_do() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "neardup", "-h"]
+    try:
+        ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, b"")

@@ -98,3 +98,48 @@ def test_a_misspelt_choice_is_answered_with_the_nearest(command, wrong):
 def test_three_bits_are_refused_with_the_possible_ones(command):
     ran = neardup(*COMMANDS[command], "--bits", "3")
     assert ran.code == 2 and "bits 3 is not known: choose one of" in ran.err and "16" in ran.err
+
+
+def test_a_recall_of_one_is_answered_with_one_that_is_possible():
+    ran = neardup(*COMMANDS["dedup"], "--recall", 1)
+    assert ran.code == 2 and "below 1, not 1: give one such as 0.99" in ran.err
+
+
+def test_a_threshold_a_little_above_one_is_no_percentage():
+    Path("neardup.toml").write_text("threshold = 1.9\n")
+    ran = neardup(*COMMANDS["dedup"])
+    assert ran.code == 2 and "write" not in ran.err
+    assert ran.err.strip().endswith(
+        "neardup.toml: threshold must be above 0 and at most 1, not 1.9"
+    )
+
+
+def test_a_value_of_the_config_file_that_an_option_refuses_names_the_file():
+    Path("neardup.toml").write_text("max-rejected = 5\n")
+    ran = neardup(*COMMANDS["dedup"])
+    assert ran.code == 2 and "neardup.toml: --max-rejected must be from 0 to 1" in ran.err
+
+
+@pytest.mark.parametrize(
+    "option, value, meant",
+    [
+        ("--keep", "longst", "did you mean longest?"),
+        ("--keep", "newst:date", "did you mean newest:date?"),
+        ("--keep", "newest", "did you mean newest:COLUMN?"),
+        ("--format", "line", "did you mean lines?"),
+        ("--treshold", "0.8", "No such option: --treshold: did you mean --threshold? (see"),
+    ],
+)
+def test_a_typo_is_answered_with_the_nearest_choice(option, value, meant):
+    ran = neardup(*COMMANDS["dedup"], option, value)
+    assert ran.code == 2 and meant in ran.err
+
+
+def test_without_arguments_an_example_shows_the_command():
+    ran = neardup("dedup")
+    assert ran.code == 2 and "Missing argument 'INPUT'. Example: neardup dedup pages" in ran.err
+
+
+def test_a_command_that_is_an_option_is_answered_with_it():
+    ran = neardup("version")
+    assert ran.code == 2 and "Did you mean neardup --version?" in ran.err

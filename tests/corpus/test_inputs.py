@@ -367,7 +367,7 @@ def test_forced_format(tmp_path: Path) -> None:
     touch(tmp_path, "data.txt.gz")
     (file,) = find_inputs([tmp_path], "jsonl")
     assert (file.format, file.compression) == ("jsonl", "gzip")
-    with pytest.raises(ParameterError, match="unknown format 'xml'"):
+    with pytest.raises(ParameterError, match="format 'xml' is not known"):
         find_inputs([tmp_path], "xml")
 
 

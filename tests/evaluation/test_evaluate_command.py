@@ -200,24 +200,24 @@ def test_foreign_folder_is_not_replaced(folder):
     out.mkdir()
     (out / "mine.txt").write_text("mine")
     done = run(folder, "-o", out)
-    assert done.code == 1 and "is not empty (mine.txt)" in done.err
+    assert done.code == 2 and "is not empty (mine.txt)" in done.err
     assert run(folder, "-o", out, "--force").code == 0
     assert (out / "mine.txt").read_text() == "mine"
     again = run(folder, "-o", out)
-    assert again.code == 1 and "holds an evaluation" in again.err
+    assert again.code == 2 and "holds an evaluation" in again.err
     assert run(folder, "-o", out, "--force").code == 0
     (out / "evaluation.json").write_text("[1]")
     foreign = run(folder, "-o", out, "--force")
-    assert foreign.code == 1 and "is not an evaluation" in foreign.err
+    assert foreign.code == 2 and "is not an evaluation" in foreign.err
     (out / "evaluation.json").unlink()
     assert run(folder, "-o", out, "--force").code == 0  # the page alone: an evaluation was stopped
     (out / "evaluation.json").unlink()
     (out / "evaluation.html").write_text("mine")
     foreign = run(folder, "-o", out, "--force")
-    assert foreign.code == 1 and "evaluation.html is not an evaluation" in foreign.err
+    assert foreign.code == 2 and "evaluation.html is not an evaluation" in foreign.err
     assert (out / "evaluation.html").read_text() == "mine"
     file = run(folder, "-o", out / "mine.txt")
-    assert file.code == 1 and "is a file" in file.err
+    assert file.code == 2 and "is a file" in file.err
 
 
 def test_output_folder_is_checked_first_and_removed_on_failure(folder):

@@ -112,7 +112,7 @@ def test_merged_sets_serve_as_earlier_corpus(tmp_path: Path, corpus: Path) -> No
     assert [row["id"] for row in table(tmp_path / "third", "removed")] == [
         row["id"] for row in [*OLD, *NEW]
     ]
-    refused(neardup("merge", old, "-o", tmp_path / "both"), 1, "exists", "another output")
+    refused(neardup("merge", old, "-o", tmp_path / "both"), 2, "exists", "another output")
 
 
 def test_saved_sketches_are_used_again_for_another_threshold(tmp_path: Path) -> None:

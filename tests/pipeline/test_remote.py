@@ -135,7 +135,7 @@ def test_one_object_as_output(s3: Any) -> None:
     asked = ("dedup", f"{HERE}/in/a.jsonl", "-o", f"{HERE}/clean.jsonl", "-q")
     assert neardup(*asked).code == 0
     assert get(s3, "clean.jsonl") == KEPT
-    refused(neardup(*asked), 1, "clean.jsonl exists", "--force")
+    refused(neardup(*asked), 2, "clean.jsonl exists", "--force")
     assert neardup(*asked, "--force").code == 0
 
 
@@ -144,7 +144,7 @@ def test_a_finished_run_is_replaced_by_force_only(s3: Any) -> None:
     out = ("-o", f"{HERE}/out", "-q")
     assert neardup("dedup", f"{HERE}/in", *out, "--pairs").code == 0
     assert "out/pairs.parquet" in keys(s3)
-    refused(neardup("dedup", f"{HERE}/in/a.jsonl", *out), 1, "holds a finished run", "--force")
+    refused(neardup("dedup", f"{HERE}/in/a.jsonl", *out), 2, "holds a finished run", "--force")
     put(s3, **{"out/mine.txt": b"mine"})
     assert neardup("dedup", f"{HERE}/in/a.jsonl", *out, "--force").code == 0
     assert "out/pairs.parquet" not in keys(s3) and "out/kept/b.jsonl" not in keys(s3)
@@ -154,7 +154,7 @@ def test_a_finished_run_is_replaced_by_force_only(s3: Any) -> None:
 def test_an_output_with_foreign_objects_is_refused(s3: Any) -> None:
     put(s3, **{"in/a.jsonl": DATA, "out/mine.txt": b"mine"})
     ran = neardup("dedup", f"{HERE}/in/a.jsonl", "-o", f"{HERE}/out", "-q")
-    refused(ran, 1, "is not empty (mine.txt)", "--force")
+    refused(ran, 2, "is not empty (mine.txt)", "--force")
 
 
 def test_against_a_remote_run(s3: Any) -> None:

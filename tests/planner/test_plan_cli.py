@@ -80,12 +80,12 @@ def test_only_config_files_are_replaced_and_only_with_force(tmp_path: Path) -> N
     few = ("--documents", "10", "--no-calibrate", "-o")
     assert neardup("plan", *few, config).code == 0
     before = config.read_text()
-    refused(neardup("plan", *few, config, "--slots", 64), 1, "--force")
+    refused(neardup("plan", *few, config, "--slots", 64), 2, "--force")
     assert config.read_text() == before
     assert neardup("plan", *few, config, "--slots", 64, "--force").code == 0
     assert load_config(config)["slots"] == 64
     for other in (notes, tmp_path):
-        refused(neardup("plan", *few, other, "--force"), 1, "not a config file")
+        refused(neardup("plan", *few, other, "--force"), 2, "not a config file")
     assert notes.read_text() == "mine"
 
 

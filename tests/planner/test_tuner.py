@@ -309,7 +309,7 @@ def test_earlier_sweep_is_replaced_only_with_force(tmp_path):
     assert command().code == 0
     (tmp_path / "out/mine.txt").write_text("mine")
     before = (tmp_path / "out/tuning.json").read_bytes()
-    refused(command("--recall", 0.9), 1, "holds an earlier sweep", "--force")
+    refused(command("--recall", 0.9), 2, "holds an earlier sweep", "--force")
     assert (tmp_path / "out/tuning.json").read_bytes() == before
     assert command("--recall", 0.9, "--force").code == 0
     assert json.loads((tmp_path / "out/tuning.json").read_text())["recall"] == 0.9
@@ -378,9 +378,9 @@ def test_invalid_commands_are_refused(tmp_path):
     refused(neardup("tune", one, "-o", tmp_path / "taken"), 1, "taken")
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/sweep.csv").write_text("mine")
-    refused(neardup("tune", one, "-o", tmp_path / "theirs"), 1, "not from a sweep")
+    refused(neardup("tune", one, "-o", tmp_path / "theirs"), 2, "not from a sweep")
     (tmp_path / "theirs/tuning.json").write_text('{"mine": 1}')
-    refused(neardup("tune", one, "-o", tmp_path / "theirs"), 1, "not from a sweep")
+    refused(neardup("tune", one, "-o", tmp_path / "theirs"), 2, "not from a sweep")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder that nobody can write to")

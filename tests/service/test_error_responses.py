@@ -119,6 +119,16 @@ def test_unknown_and_invalid_fields_are_named(client: Served) -> None:
     assert len(client.post("/v1/check", json=long_name).json()["message"]) < 200
 
 
+def test_misspelt_fields_are_answered_with_the_nearest(client: Served) -> None:
+    misspelt = client.post("/v1/documents", json={"txt": "a"})
+    refused(misspelt, 422, "txt: unknown field: did you mean text?")
+    many = {"documents": [{"text": "a", "metdata": {}}]}
+    answer = client.post("/v1/documents", json=many)
+    refused(answer, 422, "documents.0.metdata: unknown field: did you mean metadata?")
+    elsewhere = client.post("/v1/check", json={"text": "a", "metadata": {}})
+    refused(elsewhere, 422, "metadata: unknown field: leave it out")
+
+
 def test_oversized_values_give_413(client: Served) -> None:
     refused(client.post("/v1/check", json={"text": "a" * 1_001}), 413, "text_length")
     refused(client.post("/v1/check", json={"texts": ["a"] * 4}), 413, "batch")

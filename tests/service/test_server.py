@@ -220,6 +220,7 @@ def test_failed_load_ends_the_process_with_the_reason(tmp_path: Path) -> None:
         (("--host", "0.0.0.0"), 2),
         (("--prot", "80"), 2),
         (("--golden", "nowhere.tsv"), 2),
+        (("--threshold", "80"), 2),
     ],
 )
 def test_startup_failure_is_a_json_log_line(
@@ -230,6 +231,16 @@ def test_startup_failure_is_a_json_log_line(
     logged = [json.loads(line) for line in ran.stderr.splitlines()]
     assert set(logged[-1]) == {"time", "event", "message"}
     assert logged[-1]["event"] == "failed"
+    assert "listening" not in {line["event"] for line in logged}
+
+
+def test_second_service_on_the_same_data_fails_before_it_listens(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "data"):
+        ran = process("serve", "--data", tmp_path / "data", "--port", 0)
+    assert ran.returncode == 1
+    logged = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert "is written to by process" in logged[-1]["message"]
+    assert "listening" not in {line["event"] for line in logged}
 
 
 def test_secret_key_is_rotated_while_the_service_runs(tmp_path: Path) -> None:

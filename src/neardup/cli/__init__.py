@@ -40,6 +40,8 @@ from neardup.formatting import make_printable
 
 INTERRUPTED = 130
 TERMINATED = 143
+ANYWHERE: Final = frozenset({"--debug", "--no-config"})
+"""Options of the program that are accepted after the command too."""
 
 app = typer.Typer(
     name="neardup",
@@ -142,7 +144,7 @@ def options(
         bool,
         typer.Option(
             "--no-config",
-            help="Don't look for neardup.toml or pyproject.toml; given before the command.",
+            help="Don't look for neardup.toml or pyproject.toml; accepted anywhere on the line.",
         ),
     ] = False,
 ) -> None:
@@ -157,7 +159,7 @@ def build_command() -> Any:
 
 def main() -> None:
     """Run the command line; print an error as one line with the cure, unless --debug is given."""
-    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    arguments = [argument for argument in sys.argv[1:] if argument not in ANYWHERE]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     # Jobs are ended like this by schedulers and containers: clean up as after Ctrl-C.
@@ -167,14 +169,19 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     as_event = arguments[:1] == ["serve"]
     try:
-        code = build_command()(args=arguments, prog_name="neardup", standalone_mode=False)
+        chosen = ["--no-config"] if "--no-config" in sys.argv else []
+        code = build_command()(
+            args=[*chosen, *arguments], prog_name="neardup", standalone_mode=False
+        )
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (BrokenPipeError, OutputClosed):
-        # Python flushes again at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(OutputClosed.exit_code)
+        end_closed()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # Typer would exit with 1
+            end_closed()
+        raise
     except Exception as error:  # the last handler: unexpected ones are named as internal
         if "--debug" in sys.argv:
             raise
@@ -182,6 +189,13 @@ def main() -> None:
     if code == INTERRUPTED:
         fail(f"interrupted; {how_to_resume(arguments)}", INTERRUPTED, as_event=as_event)
     sys.exit(code or 0)
+
+
+def end_closed() -> NoReturn:
+    """Exit as other commands do if the reader of standard output is gone."""
+    # Python flushes again at its end, and would complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(OutputClosed.exit_code)
 
 
 def how_to_resume(arguments: list[str]) -> str:
@@ -201,7 +215,14 @@ def explain_error(error: Any) -> tuple[str, int]:
         return str(error), error.exit_code
     if hasattr(error, "format_message"):  # Typer's usage errors; where their class is has changed
         message, ctx = error.format_message(), getattr(error, "ctx", None)
+        if near := getattr(error, "possibilities", None):  # the nearest first
+            message = f"{error.message}: did you mean {near[0]}?"
         more = f" (see {ctx.command_path} --help)" if ctx and message else ""
+        for name in (name for param in ctx.command.params for name in param.opts) if ctx else ():
+            if message.startswith(f"No such command {name.lstrip('-')!r}"):
+                message += f" Did you mean {ctx.command_path} {name}?"
+        if ctx and message.startswith("Missing"):
+            more = f" {ctx.command.epilog}{more}"
         return message + more, error.exit_code
     if isinstance(error, MemoryError):
         return "out of memory: use fewer --workers, or a larger machine", 1

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from neardup.cli.option_values import use_config
+from neardup.cli.settings import name_origin
 from neardup.corpus.format_table import CHOICES
 from neardup.errors import ParameterError
 from neardup.option_table import KEPT, SIMILAR
@@ -64,11 +65,12 @@ def option(
 def _check_limits(limits: str, least: float, most: float | None) -> Callable[..., Any]:
     """Return a callback that refuses numbers outside the limits."""
 
-    def check(param: typer.CallbackParam, value: Any) -> Any:
+    def check(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
         if value is not None and not least <= value <= (value if most is None else most):
             hint = suggest_share(value) if most == 1 else ""
             shown = f"{value:,g}" if isinstance(value, float) else f"{value:,}"
-            raise ParameterError(f"{param.opts[0]} must be {limits}, not {shown}{hint}")
+            origin = name_origin(context, param.name or "")
+            raise ParameterError(f"{origin}{param.opts[0]} must be {limits}, not {shown}{hint}")
         return value
 
     return check

@@ -243,32 +243,32 @@ def check_free(out: Path, force: bool) -> None:
     """Refuse a folder with other files, or with an earlier evaluation unless --force is given."""
     import json
 
-    from neardup.errors import OutputError
+    from neardup.errors import OutputTaken
     from neardup.evaluation.drift import KIND
 
     if not out.exists():
         return
     if not out.is_dir():
-        raise OutputError(f"{out} is a file: choose a folder for the output")
+        raise OutputTaken(f"{out} is a file: choose a folder for the output")
     if (out / JSON).exists():
         try:
             ours = json.loads((out / JSON).read_bytes())["kind"] == KIND
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             ours = False
         if not ours:
-            raise OutputError(
+            raise OutputTaken(
                 f"{out / JSON} is not an evaluation, and would be replaced: choose another output"
             )
         if not force:
-            raise OutputError(
+            raise OutputTaken(
                 f"{out} holds an evaluation: choose another output, or replace it with --force"
             )
     elif (out / HTML).exists() and not is_page(out / HTML):
-        raise OutputError(
+        raise OutputTaken(
             f"{out / HTML} is not an evaluation, and would be replaced: choose another output"
         )
     elif not force and (names := sorted(path.name for path in out.iterdir())):
-        raise OutputError(
+        raise OutputTaken(
             f"{out} is not empty ({', '.join(names[:3])}): choose another output, or use --force, "
             "which keeps other files"
         )

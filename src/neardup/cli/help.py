@@ -17,7 +17,9 @@ from neardup.cli.settings import (
     check_variables,
     find_settings,
     group_names,
+    name_origin,
 )
+from neardup.errors import ParameterError
 
 MANY: Final = 20
 """Commands with more options than this show the common ones first."""
@@ -105,8 +107,9 @@ class Command(TyperCommand):
             check_variables(self, prefix)
             extra["auto_envvar_prefix"] = prefix
         settings = find_settings(self, parent.find_root(), (*group_names(parent), info_name))
+        parent.meta[SETTINGS] = settings  # all contexts share one
         try:
-            context = super().make_context(
+            return super().make_context(
                 info_name, args, parent, default_map=settings.values, **extra
             )
         except typer.BadParameter as error:
@@ -115,12 +118,17 @@ class Command(TyperCommand):
             if getattr(source, "name", "") == "DEFAULT_MAP":
                 error.message = f"{settings.file}: {error.message}"
             raise
-        context.meta[SETTINGS] = settings
-        return context
 
     def invoke(self, ctx: Any) -> Any:
         announce_settings(ctx)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except ParameterError as error:
+            # Its message begins with the name of the parameter.
+            name = str(error).partition(" ")[0]
+            if origin := name_origin(ctx, name):
+                raise ParameterError(f"{origin}{error}") from None
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         params = super().get_params(ctx)

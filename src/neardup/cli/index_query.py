@@ -18,7 +18,7 @@ from neardup.cli.arguments import PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.index import Dir, IndexKey, open_to_read, open_to_write
 from neardup.cli.why import explain_document
-from neardup.formatting import format_time, make_printable
+from neardup.formatting import format_similarity, format_time, make_printable
 
 if TYPE_CHECKING:
     from neardup.index.answer import Answer, Document, SimilarDocument
@@ -130,7 +130,8 @@ def describe_answer(answer: Answer) -> str:
         return answer.status + (f": {answer.reason}" if answer.reason else "")
     how = "" if answer.exact else " (estimated)"
     return (
-        f"duplicate of {make_printable(str(answer.duplicate_of))}, {answer.similarity:.4f} "
+        f"duplicate of {make_printable(str(answer.duplicate_of))}, "
+        f"{format_similarity(answer.similarity)} "
         f"similar{how}, cluster {answer.cluster}"
     )
 
@@ -150,7 +151,7 @@ def _print_matches(matches: list[SimilarDocument], as_json: bool) -> None:
         print("no kept document that shares a bucket is similar enough")
     for match in matches:
         how = "" if match.exact else " (estimated)"
-        print(f"{match.similarity:.4f} {make_printable(match.id)}{how}")
+        print(f"{format_similarity(match.similarity)} {make_printable(match.id)}{how}")
 
 
 def _read(file: Path | None) -> str:
@@ -239,7 +240,8 @@ def _document_lines(document: Document) -> list[tuple[str, str]]:
     lines = [("id", document.id), ("status", document.status)]
     if document.duplicate_of is not None:
         how = "" if document.exact else ", estimated"
-        lines.append(("duplicate of", f"{document.duplicate_of} ({document.similarity:.4f}{how})"))
+        similarity = format_similarity(document.similarity)
+        lines.append(("duplicate of", f"{document.duplicate_of} ({similarity}{how})"))
     lines.append(("added", format_time(document.added)))
     if document.metadata is not None:
         lines.append(("metadata", json.dumps(document.metadata)))

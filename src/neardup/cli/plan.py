@@ -229,7 +229,7 @@ def cores_of(engine: str) -> int | None:
 
 def check_free(out: Path, force: bool) -> None:
     """Refuse a file that can't be written, or exists; with --force, only one that is no config."""
-    from neardup.errors import NeardupError, OutputError, ParameterError
+    from neardup.errors import NeardupError, OutputTaken, ParameterError
     from neardup.formats.config import load_config
 
     if not out.absolute().parent.is_dir():
@@ -239,11 +239,11 @@ def check_free(out: Path, force: bool) -> None:
     try:
         load_config(out)
     except NeardupError:
-        raise OutputError(
+        raise OutputTaken(
             f"{out} exists and is not a config file of neardup: choose another name"
         ) from None
     if not force:
-        raise OutputError(f"{out} exists: choose another name, or replace it with --force")
+        raise OutputTaken(f"{out} exists: choose another name, or replace it with --force")
 
 
 def show(made: Plan) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from neardup.cli.arguments import Out, PlainJson, argument, flag
 from neardup.cli.console import print_json, progress_for
 from neardup.cli.signatures import with_options
-from neardup.formatting import format_count
+from neardup.formatting import format_count, format_similarity
 
 if TYPE_CHECKING:
     from neardup.corpus.inputs import InputFile
@@ -50,7 +50,8 @@ def demo(
     sys.stdout.write(format_summary(finished, options, None).rsplit("\n", 2)[0] + "\n")
     families: dict[str, list[str]] = {}
     for row in removed:
-        families.setdefault(row["witness"], []).append(f"{row['id']} ({row['similarity']:.2f})")
+        copy = f"{row['id']} ({format_similarity(row['similarity'], 2)})"
+        families.setdefault(row["witness"], []).append(copy)
     for witness, copies in sorted(families.items(), key=lambda family: -len(family[1]))[:5]:
         more = f" and {len(copies) - 4} more" if len(copies) > 4 else ""
         print(f"\n{witness} is kept for\n    {', '.join(copies[:4])}{more}")
@@ -84,7 +85,8 @@ def show_difference(library: Path, row: dict[str, Any]) -> None:
         for name in ("witness", "id")
     )
     print(
-        f"\nWhy was {row['id']} removed? It is {row['similarity']:.4f} similar to {row['witness']}:"
+        f"\nWhy was {row['id']} removed? It is {format_similarity(row['similarity'])} similar to "
+        f"{row['witness']}:"
     )
     changed = (
         line

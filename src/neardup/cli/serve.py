@@ -160,8 +160,10 @@ def serve(
     """
     require_server()
     from neardup import runtime
-    from neardup.index.folder import read_generations
+    from neardup.index.folder import locked, read_generations
     from neardup.index.index import Index
+    from neardup.index.settings import new_options
+    from neardup.keys import to_key
     from neardup.service.background import GoldenSet
     from neardup.service.index_service import IndexService, Say
     from neardup.service.limits import ServiceLimits
@@ -177,10 +179,16 @@ def serve(
     runtime.say = warn
     limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
-    options = chosen_options(context, given) | given_options(
+    matching = chosen_options(context, given)
+    options = matching | given_options(
         {"memory": memory, "keep_texts": keep_texts or None, "within": within, "key": key}
     )
-    read_generations(data)  # a folder with other files is refused before anything is written to it
+    # What can be refused is refused before the service listens, and before anything is written.
+    if read_generations(data) is None:
+        new_options(None, to_key(key), matching)
+    else:
+        with locked(data):
+            pass
     supplied = supplied_key(api_key_file)
     guarded = check_access(data, host, proxy, log, supplied)
 

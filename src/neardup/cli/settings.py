@@ -26,7 +26,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from neardup.errors import FormatError, UsageError
+from neardup.errors import ConfigError, UsageError
 
 FILE: Final = "neardup.toml"
 PROJECT: Final = "pyproject.toml"
@@ -201,14 +201,14 @@ def _checked(value: Any, parameter: Any, key: str, file: Path) -> Any:
     """Return a value as the command line's parser takes it."""
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int | float) for one in values):
-        raise FormatError(f"{file}: {key} must be a number, a text, true or false, or a list")
+        raise ConfigError(f"{file}: {key} must be a number, a text, true or false, or a list")
     if parameter.multiple:
         return [str(one) for one in values]
     if isinstance(value, list):
-        raise FormatError(f"{file}: {key} takes one value, not a list")
+        raise ConfigError(f"{file}: {key} takes one value, not a list")
     if isinstance(value, bool) != parameter.is_flag:
         need = "true or false" if parameter.is_flag else "a number or a text"
-        raise FormatError(f"{file}: {key} must be {need}, not {value!r}")
+        raise ConfigError(f"{file}: {key} must be {need}, not {value!r}")
     return value
 
 
@@ -239,6 +239,11 @@ def settings_in_effect(context: Any) -> dict[str, Any]:
         if stored.get(name) is value
         and getattr(context.get_parameter_source(name), "name", "") == "DEFAULT_MAP"
     }
+
+
+def name_origin(context: Any, parameter: str) -> str:
+    """Return the beginning of a message about a value of the file; empty if it is not from it."""
+    return f"{context.meta[SETTINGS].file}: " if parameter in settings_in_effect(context) else ""
 
 
 def describe_settings(context: Any) -> str | None:

@@ -293,7 +293,7 @@ def make_folder(out: Path, force: bool) -> None:
     """Make the folder; refuse one that can't be written, or holds other files of these names."""
     import tempfile
 
-    from neardup.errors import OutputError
+    from neardup.errors import OutputTaken
     from neardup.formats.tables import write_error
 
     try:
@@ -304,9 +304,9 @@ def make_folder(out: Path, force: bool) -> None:
         raise write_error(out, error) from None
     existing = [name for name in FILES if (out / name).exists()]
     if existing and not is_sweep(out / FILES[0]):
-        raise OutputError(f"{out / existing[0]} is not from a sweep: choose another folder")
+        raise OutputTaken(f"{out / existing[0]} is not from a sweep: choose another folder")
     if existing and not force:
-        raise OutputError(f"{out} holds an earlier sweep: choose another folder, or use --force")
+        raise OutputTaken(f"{out} holds an earlier sweep: choose another folder, or use --force")
 
 
 def is_sweep(path: Path) -> bool:

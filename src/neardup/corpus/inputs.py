@@ -49,9 +49,10 @@ from neardup.corpus.recognition import (
     refuse_hidden_lines,
 )
 from neardup.corpus.urls import hide_secrets, is_url
-from neardup.errors import InputError, MissingInput, ParameterError, UsageError
+from neardup.errors import InputError, MissingInput, UsageError
 from neardup.option_table import IndexOptions, MatchingOptions
 from neardup.runtime import Progress
+from neardup.spec import check_choice
 
 LONGEST_SHOWN = 100
 
@@ -177,8 +178,7 @@ def find_inputs(
     """
     encoding = check_encoding(encoding)
     dialect = check_dialect(delimiter, quote, not no_header)
-    if format not in CHOICES:
-        raise ParameterError(f"unknown format {format!r}: choose one of {', '.join(CHOICES)}")
+    check_choice("format", format, CHOICES)
     patterns, unread = Patterns(include, exclude), UnreadFiles()
     files: dict[str, InputFile] = {}
     ends = []
@@ -200,7 +200,7 @@ def find_inputs(
         ends.append(len(files))
     patterns.check_used()
     if not files:
-        raise InputError("no file is left to read: check --include and --exclude")
+        raise MissingInput("no file is left to read: check --include and --exclude")
     inputs = InputFiles(_without_collisions(list(files.values())), unread)
     inputs.ends = ends
     if not apply_dialect(inputs, dialect) and dialect != USUAL:
@@ -310,7 +310,9 @@ def _folder(folder: str, format: str, patterns: Patterns, unread: UnreadFiles) -
     """Return the files in a folder; either all data files, or all texts."""
     entries = walk_folder(folder, unread)
     if not entries:
-        raise InputError(f"{printable(folder)}: no files in this folder: pass a folder with files")
+        raise MissingInput(
+            f"{printable(folder)}: no files in this folder: pass a folder with files"
+        )
     chosen = patterns.select(entries, unread)
     found = [(entry, _file(entry.path, entry.below, format, folder)) for entry in chosen]
     return _of_one_kind(folder, found, unread) if format == AUTO else found

@@ -15,6 +15,7 @@ from neardup.evaluation.drift import KIND
 from neardup.evaluation.golden import SEVERAL, LabelledPairs, printable_id
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.scores import Scores, ThresholdSweep
+from neardup.formatting import format_similarity
 
 SHOWN: Final = 3
 WIDTH: Final = 100
@@ -121,7 +122,7 @@ def _losses(losses: Losses) -> list[str]:
 
 
 def _case(case: Case) -> str:
-    similarity = "" if case.similarity is None else f" ({case.similarity:.2f})"
+    similarity = "" if case.similarity is None else f" ({format_similarity(case.similarity, 2)})"
     return f"{printable_id(case.id1)} ~ {printable_id(case.id2)}{similarity}"
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from neardup.errors import FormatError, ParameterError, UsageError
+from neardup.errors import ConfigError, ParameterError, UsageError
 from neardup.option_table import MatchingOptions, options_at
 
 VERSION: Final = 1
@@ -59,20 +59,20 @@ def load_config(path: str | Path) -> MatchingOptions:
     path = Path(path)
     content = parse_toml(path)
     if content.get("version") != VERSION:
-        raise FormatError(
+        raise ConfigError(
             f"{path}: version {content.get('version')!r} of the config file is not known, this "
             f"neardup reads version {VERSION}: write it again with neardup plan or neardup tune"
         )
     options = content.get("dedup")
     if not isinstance(options, dict) or set(content) != {"version", "dedup"}:
-        raise FormatError(
+        raise ConfigError(
             f"{path}: a config file must contain a version and a [dedup] table, nothing else"
         )
     for name, value in options.items():
         _check_name(name, path)
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         if not plain and not options_at("config file")[name].repeated:
-            raise FormatError(f"{path}: {name} must be a number or a text, not {value!r}")
+            raise ConfigError(f"{path}: {name} must be a number or a text, not {value!r}")
     return cast(MatchingOptions, options)
 
 
@@ -85,11 +85,11 @@ def parse_toml(path: Path) -> dict[str, Any]:
         why = error.strerror or type(error).__name__
         raise UsageError(f"{path}: can't be read ({why}): pass a config file") from None
     if len(data) > LARGEST:
-        raise FormatError(f"{path}: larger than any config file: pass one that neardup plan wrote")
+        raise ConfigError(f"{path}: larger than any config file: pass one that neardup plan wrote")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not a config file: {error}") from None
+        raise ConfigError(f"{path}: not a config file: {error}") from None
 
 
 def _check_name(name: str, path: Path) -> None:

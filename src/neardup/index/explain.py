@@ -20,7 +20,7 @@ from neardup.explanation import (
     describe_rule,
     explain_pair,
 )
-from neardup.formatting import make_printable
+from neardup.formatting import format_similarity, make_printable
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Document, SimilarDocument
 from neardup.index.arrivals import Arrivals, ArrivalSketcher, SketchedTexts
 from neardup.index.decider import Decider
@@ -96,7 +96,7 @@ class Explanation:
             for place, match in enumerate(self.nearest):
                 about = "" if match.exact else " (estimated)"
                 name = "" if place else "nearest"
-                yield f"{name:{WIDTH}}{match.similarity:.4f} {match.id}{about}"
+                yield f"{name:{WIDTH}}{format_similarity(match.similarity)} {match.id}{about}"
         yield f"{'decision':{WIDTH}}{self._decision()}"
         if "query" in self.seconds:
             yield f"{'time':{WIDTH}}{_milliseconds(self.seconds['query'])} for the whole query"
@@ -112,7 +112,8 @@ class Explanation:
         if answer.status != DUPLICATE or answer.similarity is None:
             return f"{answer.status}: {self.rule}"
         return (
-            f"duplicate of {answer.duplicate_of}, {answer.similarity:.4f} similar, cluster "
+            f"duplicate of {answer.duplicate_of}, "
+            f"{format_similarity(answer.similarity)} similar, cluster "
             f"{answer.cluster}: {self.rule}"
         )
 
@@ -306,7 +307,8 @@ class DocumentExplanation:
             return f"kept: {self.rule}"
         how = "" if document.exact else " (estimated)"
         return (
-            f"duplicate of {document.duplicate_of}, {document.similarity:.4f} similar{how}, "
+            f"duplicate of {document.duplicate_of}, "
+            f"{format_similarity(document.similarity)} similar{how}, "
             f"cluster {document.cluster}: {self.rule}"
         )
 
@@ -415,4 +417,4 @@ def _document_rule(copy: bool, identical: bool) -> str:
 
 
 def _similarity(other: ComparedDocument) -> str:
-    return f"{other.similarity:.4f}{'' if other.exact else ' (estimated)'}"
+    return f"{format_similarity(other.similarity)}{'' if other.exact else ' (estimated)'}"

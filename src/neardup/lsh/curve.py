@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.measure_table import Measure
@@ -163,6 +164,10 @@ def meeting_by(measure: Measure, curve: Curve | Curves) -> Meeting:
     return ByMeasure(curve, measure) if measure.to_jaccard else curve
 
 
+BELOW_ONE: Final = "give one such as 0.99: only comparing every pair finds all of them"
+"""The cure for a recall that bands can't reach."""
+
+
 def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
     """Return the steepest curve that finds at least `recall` of the pairs *at* the threshold.
 
@@ -174,9 +179,8 @@ def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
     """
     check_threshold(threshold)
     if not 0.0 < recall < 1.0:
-        raise ParameterError(
-            f"recall must be between 0 and 1, not {recall:g}{suggest_share(recall)}"
-        )
+        cure = suggest_share(recall) or f": {BELOW_ONE}"
+        raise ParameterError(f"recall must be above 0 and below 1, not {recall:g}{cure}")
     for rows in range(slots, 0, -1):
         curve = Curve(slots // rows, rows)
         if curve.probability(threshold) >= recall:

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import glob
 from pathlib import Path
+from typing import Final
 
 from neardup.corpus.inputs import InputFile
-from neardup.errors import OutputError, UsageError
+from neardup.errors import OutputError, OutputTaken, UsageError
 from neardup.formats.tables import write_error
 
 RUN_FILE = "run.json"
@@ -148,27 +149,31 @@ def _translate_write_errors(out: Path) -> Iterator[None]:
         raise write_error(out, error) from None
 
 
+FORCE: Final = "--force (in Python: force=True)"
+"""How a finished run is replaced, in messages."""
+
+
 def check_free(out: Path, force: bool) -> None:
     """Refuse an OUT that is a file, or that contains a finished run or files of other origin."""
     if not out.exists():
         return
     if not out.is_dir():
-        raise OutputError(f"{out} is a file: choose a folder for the output")
+        raise OutputTaken(f"{out} is a file: choose a folder for the output")
     foreign = not is_run(out) and [name for name in RUN_NAMES if os.path.lexists(out / name)]
     if foreign:
-        raise OutputError(
+        raise OutputTaken(
             f"{foreign[0]} in {out} does not belong to a finished run, and would be replaced: "
             "move it away, or choose another output"
         )
     if force:
         return
     if (out / RUN_FILE).exists():
-        raise OutputError(f"{out} holds a finished run: choose another output, or use --force")
+        raise OutputTaken(f"{out} holds a finished run: choose another output, or use {FORCE}")
     existing = sorted(entry.name for entry in out.iterdir() if entry.name != WORK_FOLDER)
     if existing:
-        raise OutputError(
+        raise OutputTaken(
             f"{out} is not empty ({', '.join(existing[:3])}): choose another output, or use "
-            "--force, which replaces the files of a run and leaves others alone"
+            f"{FORCE}, which replaces the files of a run and leaves others alone"
         )
 
 

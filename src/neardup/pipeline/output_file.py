@@ -26,9 +26,9 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.one_file import JOINABLE, KeptFile, format_of_name
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import is_url
-from neardup.errors import OutputClosed, OutputError, UsageError
+from neardup.errors import OutputClosed, OutputError, OutputTaken, UsageError
 from neardup.formats.tables import write_error
-from neardup.pipeline.output import check_earlier, discard, work_folder, working_folder
+from neardup.pipeline.output import FORCE, check_earlier, discard, work_folder, working_folder
 
 KEPT = "kept"
 REMOVED_ENDINGS = (".parquet", ".jsonl")
@@ -81,9 +81,9 @@ class OutputFile:
             if any(file.path.resolve() == place for file in inputs):
                 raise UsageError(f"{path} is an input: choose another output")
             if path.is_dir():
-                raise OutputError(f"{path} is a folder: choose another name")
+                raise OutputTaken(f"{path} is a folder: choose another name")
             if path.exists() and not force:
-                raise OutputError(f"{path} exists: choose another output, or use --force")
+                raise OutputTaken(f"{path} exists: choose another output, or use {FORCE}")
 
     def choose_format(self, inputs: Sequence[InputFile]) -> KeptFile:
         """Return the format of the kept rows: by the file's ending, or that of the inputs."""

@@ -15,7 +15,7 @@ from neardup.corpus.object_store import Remote
 from neardup.corpus.one_file import format_of_name
 from neardup.corpus.storage import open_remote
 from neardup.corpus.urls import READ_ONLY, hide_secrets
-from neardup.errors import OutputError, UsageError
+from neardup.errors import OutputError, OutputTaken, UsageError
 from neardup.pipeline.output import RUN_FILE, RUN_NAMES
 from neardup.runtime import Progress
 
@@ -54,16 +54,16 @@ class RemoteOutput:
         url = self.place.url
         if self.is_file:
             if self.place.find() is not None and not force:
-                raise OutputError(f"{url} exists: choose another output, or use --force")
+                raise OutputTaken(f"{url} exists: choose another output, or use --force")
         else:
             names = self._names()
             if RUN_FILE in names and not force:
-                raise OutputError(
+                raise OutputTaken(
                     f"{url} holds a finished run: choose another output, or use --force"
                 )
             others = sorted(names - {MARKER})
             if others and RUN_FILE not in names and not force:
-                raise OutputError(
+                raise OutputTaken(
                     f"{url} is not empty ({', '.join(others[:3])}): choose another output, or use "
                     "--force, which replaces the files of a run and leaves others alone"
                 )

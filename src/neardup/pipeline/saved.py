@@ -26,7 +26,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.corpus.shards import Shard
-from neardup.errors import FormatError, MissingInput, NeardupError, OutputError, UsageError
+from neardup.errors import FormatError, MissingInput, NeardupError, OutputTaken, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import write_error, write_json
 from neardup.pipeline.run_inputs import (
@@ -218,7 +218,7 @@ def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
             "merge sets of one kind"
         )
     if out.exists():
-        raise OutputError(f"{out} exists: choose another output")
+        raise OutputTaken(f"{out} exists: choose another output")
     beside = out.with_name(f".{out.name}.tmp")
     shutil.rmtree(beside, ignore_errors=True)
     try:

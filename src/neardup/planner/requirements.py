@@ -8,7 +8,7 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.formatting import format_bytes, format_number
-from neardup.lsh.curve import Curve
+from neardup.lsh.curve import BELOW_ONE, Curve
 from neardup.option_table import PlanOptions, default_of, options_of
 from neardup.pipeline.budget import LEAST
 from neardup.spec import B_BITS, MINHASHES, check_choice, check_whole, suggest_share
@@ -67,11 +67,7 @@ class Sla:
         _within("shingles", self.shingles, 1, 1e9, "give the mean of distinct shingles a document")
         _within("bytes", self.size, 1, 1e12, "give the mean size of a document's text")
         _between("threshold", self.threshold, "give one such as 0.8; 1 is for neardup exact")
-        _between(
-            "recall",
-            self.recall,
-            "give one such as 0.99: only comparing every pair finds all of them",
-        )
+        _between("recall", self.recall, BELOW_ONE)
         if self.precision is not None and not 0.0 < self.precision <= 1.0:
             raise ParameterError(
                 f"precision must be above 0 and at most 1, not {self.precision:g}"

@@ -18,6 +18,7 @@ from neardup.corpus.documents import Documents
 from neardup.errors import ParameterError
 from neardup.evaluation.lab import ShingleSets
 from neardup.evaluation.truth import Truth, brute_force
+from neardup.formatting import format_similarity
 from neardup.lsh.curve import check_threshold
 from neardup.option_table import PRESETS
 from neardup.options import Options
@@ -158,7 +159,8 @@ class ShingleComparison:
             pair = one.examples[0]
             lines.append(
                 f"{one.pairs:,} are found by {one.finds} and not by {one.misses}, such as {pair.a} "
-                f"and {pair.b}: {pair.similarity:.2f} and {pair.other_similarity:.2f}."
+                f"and {pair.b}: {format_similarity(pair.similarity, 2)} and "
+                f"{format_similarity(pair.other_similarity, 2)}."
             )
         lines.append(
             "Which of these are copies no figure can tell: look at them (-o OUT, tuning.html), "

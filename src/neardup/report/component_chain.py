@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from neardup.explanation import REMOVED
+from neardup.formatting import format_similarity
 from neardup.report.run_comparison import RunComparison
 from neardup.report.run_documents import Place, RunDocument
 from neardup.sketcher import SketchedDocuments
@@ -157,5 +158,7 @@ def chain_lines(chain: Sequence[ChainLink]) -> Iterator[tuple[str, str]]:
         if place == most and len(chain) > LINKS:
             yield "", f"... {len(chain) - LINKS:,} more ..."
         if place < most or place >= len(chain) - (LINKS - most):
-            how = "" if link.similarity is None else f"{link.similarity:.4f} similar to "
+            how = ""
+            if link.similarity is not None:
+                how = f"{format_similarity(link.similarity)} similar to "
             yield "" if place else "chain", f"{how}{link.id}"

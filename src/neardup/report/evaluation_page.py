@@ -9,6 +9,7 @@ from neardup.evaluation.golden import SEVERAL
 from neardup.evaluation.profile import CorpusProfile, Spread
 from neardup.evaluation.results import Case, Evaluation, QualityGate, format_as_good
 from neardup.evaluation.scores import Scores, Share, ThresholdSweep
+from neardup.formatting import format_similarity
 from neardup.report.differences import side_by_side
 from neardup.report.html import Html, join, make_page, name, note, pairs, shorten, table, tag
 from neardup.report.plots import bar, drawing, rule, text
@@ -265,7 +266,7 @@ def _cases(cases: Sequence[Case], about: str) -> Iterator[Html]:
 
 
 def _title(case: Case) -> Html:
-    similarity = "" if case.similarity is None else f"{case.similarity:.4f} "
+    similarity = "" if case.similarity is None else f"{format_similarity(case.similarity)} "
     met = {None: "", True: "compared", False: "never compared"}[case.met]
     remark = (tag("span", met, class_="badge"),) if met else ()
     return tag(

@@ -23,7 +23,7 @@ from neardup.explanation import (
     explain_pair,
     is_similar,
 )
-from neardup.formatting import format_bytes, make_printable
+from neardup.formatting import format_bytes, format_similarity, make_printable
 from neardup.keys import Key
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_inputs import FoundDocument
@@ -132,7 +132,7 @@ class RunExplanation:
             yield "met", f"{what} a bucket with it ({self.rule})"
         for place, near in enumerate(self.nearest):
             name = "" if place else "nearest"
-            yield name, f"{near.similarity:.4f} {near.id}, {near.status}"
+            yield name, f"{format_similarity(near.similarity)} {near.id}, {near.status}"
         for note in self.notes:
             yield "note", note
 

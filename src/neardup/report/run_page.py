@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from neardup.formats import tables
+from neardup.formatting import format_similarity
 from neardup.report import plots, sections
 from neardup.report.cluster_list import cluster_list, list_script
 from neardup.report.differences import side_by_side
@@ -235,7 +236,7 @@ def _copy(
 ) -> Html:
     summary = tag(
         "summary",
-        tag("span", f"{sample['similarity']:.4f}", class_="number"),
+        tag("span", format_similarity(sample["similarity"]), class_="number"),
         " ",
         document(sample["id"], sample["file"], sample["row"]),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.folders import describe_reasons
-from neardup.formatting import format_bytes, format_count
+from neardup.formatting import format_bytes, format_count, format_similarity
 from neardup.lsh.curve import Curve, Meeting
 from neardup.measure_table import CHOICES, exact_measure
 from neardup.report import plots
@@ -261,7 +261,7 @@ def _closest(removals: Removals) -> Iterator[Html]:
     yield note("The removed documents that are least similar to the document kept in their place.")
     rows = (
         (
-            f"{row['similarity']:.4f}",
+            format_similarity(row["similarity"]),
             document(row["id"], row["file"], row["row"]),
             document(row["witness"], row["witness_file"], row["witness_row"]),
         )
@@ -286,7 +286,7 @@ def _by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
             f"{one.documents:,}",
             f"{one.kept:,}",
             f"{one.removed:,}",
-            "—" if one.similarity is None else f"{one.similarity:.4f}",
+            "—" if one.similarity is None else format_similarity(one.similarity),
         )
         for one in scripts
     )

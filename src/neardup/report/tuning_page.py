@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from neardup.formatting import format_duration, format_number
+from neardup.formatting import format_duration, format_number, format_similarity
 from neardup.planner.label_choice import LabelChoice
 from neardup.planner.shingle_comparison import (
     PairExample,
@@ -209,7 +209,8 @@ def _comparison(comparison: ShingleComparison) -> Html:
 
 def _example(one: ShingleDifference, pair: PairExample, unfolded: bool) -> Html:
     judged = (
-        f"{pair.similarity:.4f} by {one.finds.shingle}, {pair.other_similarity:.4f} by "
+        f"{format_similarity(pair.similarity)} by {one.finds.shingle}, "
+        f"{format_similarity(pair.other_similarity)} by "
         f"{one.misses.shingle}: "
     )
     summary = tag("summary", judged, name(pair.a), " and ", name(pair.b))

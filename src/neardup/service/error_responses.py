@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,23 +100,37 @@ def invalid(message: str) -> Refusal:
     return Refusal(422, message)
 
 
-def validation_refusal(errors: Sequence[Any], prefix: int = 0) -> Refusal:
+def validation_refusal(
+    errors: Sequence[Any], prefix: int = 0, fields: Iterable[str] = ()
+) -> Refusal:
     """Return the refusal of a value that a model does not accept.
 
     Args:
         errors: as Pydantic lists them. Fields are named; the values that were sent are not
             repeated.
         prefix: how many parts of a location come before the first field.
+        fields: the names that fields of the request may have; the nearest to an unknown one is
+            suggested.
 
     >>> str(validation_refusal([{"loc": ("body", "text"), "msg": "Field required"}], prefix=1))
     'text: Field required'
+    >>> unknown = {"loc": ("txt",), "msg": "", "type": "extra_forbidden"}
+    >>> str(validation_refusal([unknown], fields=["id", "text"]))
+    'txt: unknown field: did you mean text?'
     """
     listed = [
-        _field_path(error["loc"][prefix:]) + error["msg"].removeprefix("Value error, ")
+        _field_path(error["loc"][prefix:]) + _describe_problem(error, fields)
         for error in errors[:ERRORS_LISTED]
     ]
     more = f"; and {len(errors) - ERRORS_LISTED} more" if len(errors) > ERRORS_LISTED else ""
     return invalid("; ".join(listed) + more)
+
+
+def _describe_problem(error: Any, fields: Iterable[str]) -> str:
+    if error.get("type") != "extra_forbidden":
+        return str(error["msg"]).removeprefix("Value error, ")
+    near = get_close_matches(str(error["loc"][-1])[:40].lower(), [*fields], 1)
+    return f"unknown field: did you mean {near[0]}?" if near else "unknown field: leave it out"
 
 
 def _field_path(location: tuple[int | str, ...]) -> str:

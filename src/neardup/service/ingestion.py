@@ -183,7 +183,8 @@ def _parse_document(line: bytes | None, limits: ServiceLimits) -> NewDocument:
         return NewDocument.model_validate(parse_json(line, limits))
     except ValidationError as error:
         raise validation_refusal(
-            error.errors(include_url=False, include_input=False, include_context=False)
+            error.errors(include_url=False, include_input=False, include_context=False),
+            fields=NewDocument.model_fields,
         ) from None
 
 

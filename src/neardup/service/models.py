@@ -254,6 +254,13 @@ AddRequest = Annotated[
 ]
 
 
+BODY_FIELDS: Final = {
+    "/v1/check": {*CheckText.model_fields, *CheckTexts.model_fields, *CheckSignature.model_fields},
+    "/v1/documents": {*OneDocument.model_fields, *NewDocuments.model_fields},
+}
+"""Path -> the names of the fields that a body may have there."""
+
+
 class LabelledPair(StrictModel):
     """Two documents, and whether they are duplicates."""
 

@@ -30,6 +30,7 @@ from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
 from neardup.service.metrics import Metrics
 from neardup.service.middleware import RequestMiddleware, refuse
+from neardup.service.models import BODY_FIELDS
 from neardup.service.routes import router
 from neardup.service.start_page import DESCRIPTION
 
@@ -106,7 +107,8 @@ async def _answer_refusal(request: Request, error: NeardupError) -> Response:
 
 async def _answer_invalid(request: Request, error: RequestValidationError) -> Response:
     # A location begins with body, path or query.
-    return await _answer_refusal(request, validation_refusal(error.errors(), prefix=1))
+    fields = BODY_FIELDS.get(request.url.path, ())
+    return await _answer_refusal(request, validation_refusal(error.errors(), 1, fields))
 
 
 async def _answer_unroutable(request: Request, error: HTTPException) -> Response:

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
 from neardup.corpus.urls import hide_secrets
-from neardup.errors import InputError, OutputError, UsageError
+from neardup.errors import InputError, OutputTaken, UsageError
 from neardup.keys import Key
 from neardup.options import Options
 from neardup.pipeline.backends.spark.arrow import StageTables
@@ -32,7 +32,7 @@ from neardup.pipeline.backends.spark.failures import translate_spark_errors
 from neardup.pipeline.backends.spark.inputs import DataFrameInput, JsonLinesInput
 from neardup.pipeline.backends.spark.limits import TASK_MEMORY
 from neardup.pipeline.job import MAX_REJECTED, Job
-from neardup.pipeline.output import RUN_FILE, RUN_NAMES, WORK_FOLDER
+from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES, WORK_FOLDER
 from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
 
@@ -112,7 +112,7 @@ def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
     if url is not None:
         folder = UrlPath(spark, url)
         if names := folder.names():
-            raise OutputError(
+            raise OutputTaken(
                 f"{folder.name} is not empty ({', '.join(names[:3])}): choose another folder as "
                 "work="
             )
@@ -247,12 +247,12 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
     if WRITING in (out / WORK_FOLDER).names():  # OUT has a part of a run that was stopped
         names = [name for name in names if name not in RUN_NAMES]
     if names and not force:
-        raise OutputError(
+        raise OutputTaken(
             f"{out.name} is not empty ({', '.join(names[:3])}): choose another output, or use "
-            "--force, which replaces the files of a run and leaves others alone"
+            f"{FORCE}, which replaces the files of a run and leaves others alone"
         )
     if names and RUN_FILE not in names and set(names) & set(RUN_NAMES):
-        raise OutputError(
+        raise OutputTaken(
             f"{out.name} holds no finished run, and {min(set(names) & set(RUN_NAMES))} would be "
             "replaced: move it away, or choose another output"
         )
