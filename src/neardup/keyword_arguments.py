@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from textwrap import fill, indent
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from neardup.errors import ParameterError
 from neardup.option_table import PLACES, Option, all_rows, options_at
@@ -15,7 +15,13 @@ from neardup.option_table import PLACES, Option, all_rows, options_at
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_options(place: str, other: Callable[..., Any] | None = None) -> Callable[[F], F]:
+OTHER_NAMES: Final = {"subset": "text", "column": "text", "columns": "text", "on": "text"}
+"""Arguments of similar methods in other libraries -> the argument that is meant."""
+
+
+def takes_options(
+    place: str, other: Callable[..., Any] | None = None, called: str = ""
+) -> Callable[[F], F]:
     """Describe the options of a function with `**options: Unpack[...]`; refuse other names.
 
     Its signature names each option with type and default, and so does its docstring, in place of
@@ -24,6 +30,7 @@ def takes_options(place: str, other: Callable[..., Any] | None = None) -> Callab
     Args:
         place: The function's name in `PLACES`.
         other: A function whose parameters with defaults are options too, as it describes them.
+        called: The name in messages, if it is not that of the place.
     """
     rows = options_at(place)
     passed_on = {} if other is None else dict(inspect.signature(other).parameters)
@@ -48,7 +55,7 @@ def takes_options(place: str, other: Callable[..., Any] | None = None) -> Callab
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
             if not options.keys() <= possible:
-                options = _possible_options(options, possible, place)
+                options = _possible_options(options, possible, place, called or place)
             return function(*args, **options)
 
         checked.__signature__ = signature.replace(parameters=[*fixed, *named])  # type: ignore[attr-defined]
@@ -59,7 +66,9 @@ def takes_options(place: str, other: Callable[..., Any] | None = None) -> Callab
     return decorate
 
 
-def _possible_options(options: dict[str, Any], possible: set[str], place: str) -> dict[str, Any]:
+def _possible_options(
+    options: dict[str, Any], possible: set[str], place: str, called: str
+) -> dict[str, Any]:
     """Drop options of other places at their default, which a config file may contain.
 
     An unknown option, or one of another place with another value, is refused.
@@ -67,12 +76,13 @@ def _possible_options(options: dict[str, Any], possible: set[str], place: str) -
     for name in options.keys() - possible:
         row = all_rows().get(name)
         if row is None:
-            near = get_close_matches(name, possible, 1)
+            meant = [OTHER_NAMES[name]] if OTHER_NAMES.get(name) in possible else []
+            near = meant or get_close_matches(name, possible, 1)
             hint = f": did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"{place}() got an unexpected keyword argument {name!r}{hint}")
+            raise TypeError(f"{called}() got an unexpected keyword argument {name!r}{hint}")
         if options[name] not in (None, row.default):
             reason = PLACES[place].excluded.get(name) or PLACES[place].why_not
-            raise ParameterError(f"{name} is not supported by {place}: {reason}")
+            raise ParameterError(f"{name} is not supported by {called}: {reason}")
     return {name: value for name, value in options.items() if name in possible}
 
 

@@ -337,3 +337,9 @@ def test_file_that_shrinks_during_the_run_is_an_error(
     refused(ran, 1, str(source), "changed during the run")
     assert os.listdir(tmp_path / "out") == [".unfinished"]
     assert len(read_rows(source)) == 5
+
+
+def test_an_empty_file_is_remarked_on(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    ran = neardup("dedup", tmp_path / "empty.jsonl", "-o", tmp_path / "out")
+    assert ran.code == 0 and "the inputs hold no document: check INPUT" in ran.out

@@ -411,3 +411,22 @@ def test_full_buckets_are_counted(tmp_path):
     )
     assert "in which not every document was compared\n" in ran.out, ran
     assert json.loads((tmp_path / "out" / "run.json").read_text())["full_buckets"]["count"] > 0
+
+
+def test_why_of_a_day_points_to_the_index_for_texts_of_earlier_days(tmp_path: Path) -> None:
+    folder = first_day(tmp_path)
+    day = write_jsonl(tmp_path / "day.jsonl", [DAYS[0][0] | {"id": "again"}])
+    add(folder, day, tmp_path / "out")
+    ran = neardup("why", tmp_path / "out", "again", "-q")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"neardup why {folder} again compares them" in " ".join(ran.out.split())
+
+
+def test_why_of_an_id_that_an_earlier_day_has_too_means_the_document_of_the_day(
+    tmp_path: Path,
+) -> None:
+    folder = first_day(tmp_path)
+    rows = [{"id": "same", "text": DAYS[0][0]["text"]}]
+    add(folder, write_jsonl(tmp_path / "day.jsonl", rows), tmp_path / "out")
+    ran = neardup("why", tmp_path / "out", "same", "-q")
+    assert ran.code == 0 and ran.out.startswith("'same' was removed")

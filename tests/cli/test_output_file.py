@@ -172,3 +172,12 @@ def test_the_record_on_request(tmp_path: Path) -> None:
     ran = neardup("dedup", "a.jsonl", "-o", "b.parquet", "--json")
     assert json.loads(ran.out)["counts"]["kept"] == 9
     assert pq.read_table(tmp_path / "b.parquet").num_rows == 9
+
+
+def test_an_ending_that_is_not_known_is_a_folder_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(tmp_path / "a.jsonl", DOCUMENTS[:2])
+    assert "out.xyz, since .xyz is no ending" in neardup("dedup", "a.jsonl", "-o", "out.xyz").out
+    assert "no ending" not in neardup("dedup", "a.jsonl", "-o", "clean.2026-11").out

@@ -146,6 +146,10 @@ def test_documents_can_be_named_by_file_and_row(run: Path, pages: Path) -> None:
     assert asked(run, f"{pages}:6").startswith("'other' was kept")
 
 
+def test_a_file_without_its_folder_is_answered_with_the_whole_path(run: Path, pages: Path) -> None:
+    refused(neardup("why", run, f"{pages.name}:1", "-q"), 2, f"did you mean '{pages}:1'?")
+
+
 def test_an_id_of_several_documents_is_refused_with_their_places(tmp_path: Path) -> None:
     rows = [{"id": "same", "text": text(start=n)} for n in (0, 20)]
     dedup(write_jsonl(tmp_path / "a.jsonl", rows), "-o", tmp_path / "run")

@@ -94,3 +94,19 @@ def test_integrations_are_not_imported_with_neardup():
         "assert not {'pandas', 'polars', 'duckdb', 'sklearn', 'datatrove'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_duplicate_of_stays_an_integer_with_an_integer_index() -> None:
+    posts = pd.DataFrame({"text": ["one and the same text", "One and the same text!", "another"]})
+    marked = posts.neardup.mark_duplicates()
+    assert str(marked["duplicate_of"].dtype) == "Int64"
+    assert marked["duplicate_of"].dropna().to_dict() == {1: 0}
+
+
+def test_an_argument_of_pandas_own_method_is_answered_with_ours() -> None:
+    posts = pd.DataFrame({"text": ["one", "two"]})
+    wrong = r"neardup\.drop_duplicates\(\) got .* 'subset': did you mean 'text'\?"
+    with pytest.raises(TypeError, match=wrong):
+        posts.neardup.drop_duplicates(subset="text")
+    with pytest.raises(TypeError, match=r"neardup\.cluster\(\) .* did you mean 'threshold'\?"):
+        posts.neardup.cluster(treshold=0.9)

@@ -85,7 +85,8 @@ def test_the_default_stays_where_it_is_as_good():
     found = choose(*posts(60, changed=0))
     assert not found.changed and found.chosen == DEFAULT
     assert found.held_out is not None and found.held_out.f1.value == 1.0
-    assert "The default stays" in " ".join(found.sentences())
+    assert "The default stays: what labels choose is not better" in " ".join(found.sentences())
+    assert found.sentences()[-1].endswith("similar in the sample, not of labelled ones.")
 
 
 def test_a_gain_that_chance_could_make_changes_nothing():
@@ -99,6 +100,8 @@ def test_a_gain_that_chance_could_make_changes_nothing():
     assert found.held_out is not None
     assert (found.held_out.f1.value or 0) > (found.default.f1.value or 0)
     assert not found.changed
+    assert "the test counts clusters" in " ".join(found.sentences())
+    assert "label duplicates of more clusters" in " ".join(found.sentences())
     assert "With fewer than 30 labels of one kind, these figures are uncertain." in (
         found.sentences()
     )

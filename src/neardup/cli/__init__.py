@@ -218,9 +218,10 @@ def explain_error(error: Any) -> tuple[str, int]:
         if near := getattr(error, "possibilities", None):  # the nearest first
             message = f"{error.message}: did you mean {near[0]}?"
         more = f" (see {ctx.command_path} --help)" if ctx and message else ""
-        for name in (name for param in ctx.command.params for name in param.opts) if ctx else ():
+        names = [name for param in ctx.command.params for name in param.opts] if ctx else []
+        for name in names:
             if message.startswith(f"No such command {name.lstrip('-')!r}"):
-                message += f" Did you mean {ctx.command_path} {name}?"
+                message += f" Did you mean neardup {name}?"
         if ctx and message.startswith("Missing"):
             more = f" {ctx.command.epilog}{more}"
         return message + more, error.exit_code

@@ -238,7 +238,7 @@ def get(
 
 def _document_lines(document: Document) -> list[tuple[str, str]]:
     lines = [("id", document.id), ("status", document.status)]
-    if document.duplicate_of is not None:
+    if document.duplicate_of is not None and document.similarity is not None:
         how = "" if document.exact else ", estimated"
         similarity = format_similarity(document.similarity)
         lines.append(("duplicate of", f"{document.duplicate_of} ({similarity}{how})"))

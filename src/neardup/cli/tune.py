@@ -384,10 +384,11 @@ def describe_sample(tuning: Tuning) -> str:
 
 def legend(tuning: Tuning) -> str:
     """Explain the marks and the columns of the table."""
-    return (
-        f"> recommended, d the default for a recall of {tuning.recall:g}; t_sig and t_rest of the "
-        "sample, all s of all documents, on one core"
-    )
+    default = f"the default for a recall of {tuning.recall:g}"
+    marks = f"> recommended, {default}" if tuning.best is tuning.default else "> recommended"
+    if any(row is tuning.default is not tuning.best for row in tuning.ordered):
+        marks = f"> recommended, d {default}"
+    return f"{marks}; t_sig and t_rest of the sample, all s of all documents, on one core"
 
 
 def label_table(labels: LabelChoice) -> Any:

@@ -24,6 +24,7 @@ from neardup.integrations.table_methods import (
     require_new_columns,
 )
 from neardup.keys import Key
+from neardup.keyword_arguments import takes_options
 from neardup.option_table import MatchingOptions
 
 require_library("pandas")
@@ -45,6 +46,7 @@ class PandasFrameAccessor(FrameMethods[pd.DataFrame, pd.Series]):
     def _clusters(self, numbers: Rows, missing: NDArray[np.bool_]) -> pd.Series:
         return _clusters(numbers, missing, self._frame.index)
 
+    @takes_options("neardup.dedup", called="neardup.mark_duplicates")
     def mark_duplicates(
         self,
         text: str = "text",
@@ -70,7 +72,9 @@ class PandasFrameAccessor(FrameMethods[pd.DataFrame, pd.Series]):
         # By position: index labels may repeat.
         of: Any = frame.index.take(decisions.witness[removed]).to_series()
         marked = frame.copy()
-        marked[DUPLICATE_OF] = pd.array(of, dtype=of.dtype).take(
+        # Integers of NumPy have no missing value, and would become floats.
+        dtype = {"int64": "Int64", "uint64": "UInt64"}.get(str(of.dtype), of.dtype)
+        marked[DUPLICATE_OF] = pd.array(of, dtype=dtype).take(
             _places(removed, len(frame)), allow_fill=True
         )
         marked[SIMILARITY] = pd.array(decisions.similarity[removed], dtype="Float64").take(

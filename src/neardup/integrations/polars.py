@@ -24,6 +24,7 @@ from neardup.integrations.table_methods import (
     require_new_columns,
 )
 from neardup.keys import Key
+from neardup.keyword_arguments import takes_options
 from neardup.option_table import MatchingOptions
 
 require_library("polars")
@@ -45,6 +46,7 @@ class PolarsFrameNamespace(FrameMethods[pl.DataFrame, pl.Series]):
     def _clusters(self, numbers: Rows, missing: NDArray[np.bool_]) -> pl.Series:
         return _clusters(numbers, missing)
 
+    @takes_options("neardup.dedup", called="neardup.mark_duplicates")
     def mark_duplicates(
         self,
         text: str = "text",

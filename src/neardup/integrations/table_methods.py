@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from neardup.errors import UsageError
 from neardup.in_memory import dedup
 from neardup.keys import Key
+from neardup.keyword_arguments import takes_options
 from neardup.option_table import MatchingOptions
 from neardup.result import Result
 
@@ -40,6 +41,7 @@ class FrameMethods(Generic[Frame, Series]):
         """Return the Series `cluster` of all rows; without a value where `missing` is true."""
         raise NotImplementedError
 
+    @takes_options("neardup.dedup", called="neardup.dedup")
     def dedup(
         self,
         text: str = "text",
@@ -61,6 +63,7 @@ class FrameMethods(Generic[Frame, Series]):
         """
         return dedup(self._frame, text=text, id=id, within=within, key=key, **options)
 
+    @takes_options("neardup.dedup", called="neardup.drop_duplicates")
     def drop_duplicates(
         self,
         text: str = "text",
@@ -82,6 +85,7 @@ class FrameMethods(Generic[Frame, Series]):
         result = self.dedup(text, within=within, key=key, **options)
         return self._take(_rows_not_removed(result))
 
+    @takes_options("neardup.dedup", called="neardup.cluster")
     def cluster(
         self,
         text: str = "text",
@@ -123,6 +127,7 @@ class SeriesMethods(Generic[Series]):
         """Return the Series `cluster` of all texts; without a value where `missing` is true."""
         raise NotImplementedError
 
+    @takes_options("neardup.dedup", called="neardup.dedup")
     def dedup(
         self, *, key: bytes | Key | None = None, **options: Unpack[MatchingOptions]
     ) -> Result:
@@ -134,6 +139,7 @@ class SeriesMethods(Generic[Series]):
         """
         return dedup(self._series, key=key, **options)
 
+    @takes_options("neardup.dedup", called="neardup.drop_duplicates")
     def drop_duplicates(
         self, *, key: bytes | Key | None = None, **options: Unpack[MatchingOptions]
     ) -> Series:
@@ -145,6 +151,7 @@ class SeriesMethods(Generic[Series]):
         """
         return self._take(_rows_not_removed(self.dedup(key=key, **options)))
 
+    @takes_options("neardup.dedup", called="neardup.cluster")
     def cluster(
         self, *, key: bytes | Key | None = None, **options: Unpack[MatchingOptions]
     ) -> Series:

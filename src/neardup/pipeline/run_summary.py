@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from neardup.corpus.folders import describe_reasons
 from neardup.errors import TooManyRejected
 from neardup.formatting import format_count
 from neardup.options import Options
+from neardup.pipeline.output import RUN_FILE
 from neardup.wording import (
     format_advice,
     format_counts,
@@ -99,12 +101,24 @@ def unread_lines(
         yield f"not read            {describe_reasons(reasons)}{listed_in}"
 
 
+FILE_ENDING: Final = re.compile(r"\.[A-Za-z]{2,8}")
+"""Ends the name of a folder that was hardly meant as one; versions and dates have digits."""
+
+
 def last_lines(record: dict[str, Any], page: str | Path | None) -> Iterator[str]:
     """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
+    if not record["counts"]["documents"]:
+        yield "nothing to do       the inputs hold no document: check INPUT and --format"
     reasons = record.get("unread_files", {}).get("reasons", {})
     yield from unread_lines(record.get("not_documents", {}), reasons, "; run.json lists them")
     if skipped := len(record["skipped_files"]):
         yield f"skipped             {format_count(skipped, 'bad file')}; run.json lists them"
+    folder = Path("" if page is None else page).parent
+    if FILE_ENDING.fullmatch(folder.suffix) and (folder / RUN_FILE).is_file():
+        yield (
+            f"a folder            {folder}, since {folder.suffix} is no ending of a data file: use "
+            "one such as .jsonl for one file"
+        )
     seconds, memory = record["seconds"]["total"], record["peak_memory_bytes"] / 10**6
     shown = "" if page is None else f"; {page} shows it"
     yield f"{seconds:.1f} s, {memory:,.0f} MB at most{shown}"

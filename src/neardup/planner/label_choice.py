@@ -129,6 +129,10 @@ class LabelChoice:
                 f"Of the labelled duplicates that reach the threshold, the bands miss "
                 f"{self.missed:,}."
             )
+        lines.append(
+            "Recall and precision of the sweep below are of pairs that are similar in the sample, "
+            "not of labelled ones."
+        )
         return lines
 
     def _decision(self) -> str:
@@ -146,10 +150,17 @@ class LabelChoice:
                 )
             return f"So {self.chosen} is used: {counted}.{more}"
         best = max(self.tried, key=lambda one: one.held_out.f1.value or 0.0)
+        single = f"The best single shingle by F1 is {best.shingle} at {best.threshold:g}."
+        chosen = self.default if self.held_out is None else self.held_out
+        if (chosen.f1.value or 0.0) >= (self.default.f1.value or 0.0) + GAIN:
+            return (
+                "The default stays: what labels choose has a better F1, but the test counts "
+                "clusters, since pairs of one cluster are right or wrong together, and by clusters "
+                f"it may be chance ({counted}): label duplicates of more clusters. {single}"
+            )
         return (
-            f"The default stays: what labels choose is not better by {GAIN} of F1 and by more than "
-            f"chance ({counted}). The best single shingle by F1 is {best.shingle} at "
-            f"{best.threshold:g}."
+            f"The default stays: what labels choose is not better by {GAIN} of F1 ({counted}). "
+            f"{single}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from neardup.evaluation.scores import Share, Z
 from neardup.evaluation.truth import Truth
-from neardup.formatting import format_duration, format_number
+from neardup.formatting import format_count, format_duration, format_number
 from neardup.planner.tuning import TrialOutcome, TrialPoint
 from neardup.spec import MINHASHES
 
@@ -230,7 +230,9 @@ def _describe(row: TrialOutcome, wanted: Target) -> str:
     precision = "undefined" if row.precision is None else f"{row.precision:.4f}"
     return (
         f"{row.point}, {row.point.verify} verification: recall {row.recall or 0.0:.4f} of "
-        f"{row.true_pairs:,} true pairs (95 % interval {recall.low:.4f} to {recall.high:.4f}"
+        f"{format_count(row.true_pairs, 'true pair')}, those of the sample that are "
+        f"{wanted.reference.threshold:g} similar by {wanted.reference.shingle} (95 % interval "
+        f"{recall.low:.4f} to {recall.high:.4f}"
         f"{theory}), precision {precision}. Sketching and matching all {wanted.documents:,} "
         f"documents takes about {format_duration(row.t_all)} of one core (a run also reads, "
         "writes and "

@@ -32,6 +32,7 @@ from neardup.evaluation.operating_point import GoldenFinder, NamedDocuments, rea
 from neardup.evaluation.sample import Sample, choose_among, choose_from_files
 from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.first_look import FirstDocuments
+from neardup.formatting import format_duration
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import ReferenceOptions
 from neardup.options import Options
@@ -298,7 +299,9 @@ def _truth(sample: TrialSample, request: SweepRequest, workers: int, progress: P
     with hold_signals() as raise_signals:
         steps = InterruptibleProgress(progress, raise_signals)
         seconds = expected_seconds(sample.sets, floor, workers)
-        steps.say(f"all pairs of {len(sample.documents):,} documents: about {seconds:.2g} s")
+        steps.say(
+            f"all pairs of {len(sample.documents):,} documents: about {format_duration(seconds)}"
+        )
         return brute_force(sample.sets, floor, workers, steps)
 
 

@@ -127,6 +127,10 @@ class RunDocuments:
             return None
         places = sorted({(row["file"], row["row"]) for _, row in found})
         if len(places) > 1:
+            # A document of an earlier day may have the id too: this run's own is meant.
+            places = self._own(places) or places
+            found = [(name, row) for name, row in found if (row["file"], row["row"]) in places]
+        if len(places) > 1:
             raise _repeated(id, places)
         tables = dict(found)
         if "rejected" in tables:
@@ -149,6 +153,11 @@ class RunDocuments:
             copies=copies,
             vetoed=kind == "vetoed",
         )
+
+    def _own(self, places: Sequence[Place]) -> list[Place]:
+        """Return those of the places that are in the inputs."""
+        files = {file.name for file in self._described.files} if self._described else set()
+        return [place for place in places if place[0] in files]
 
     def _rows_of(self, id: str) -> list[tuple[str, Row]]:
         """Return the rows of all tables about a document, each with the name of its table."""
@@ -258,7 +267,10 @@ class RunDocuments:
             names += own[: MOST_IDS - len(names)]
         for id in ids:
             if id not in found:
-                near = get_close_matches(id, names, 3, 0.6)
+                file, _, row = id.rpartition(":")
+                whole = [one.name for one in inputs.files if file and one.name.endswith(f"/{file}")]
+                near = [f"{name}:{row}" for name in whole] if row.isdigit() else []
+                near = near[:3] or get_close_matches(id, names, 3, 0.6)
                 hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "check the id"
                 raise UsageError(f"{self.run} has no document {id!r}: {hint}")
         return found

@@ -7,6 +7,7 @@ while the inputs are read.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -183,7 +184,7 @@ class RunExplainer:
         self, run: Path, key: Key | None = None, workers: int = 1, progress: Progress = SILENT
     ) -> None:
         record = read_run_record(run)
-        self._run = run
+        self._run, self._index = run, record.get("index")
         try:
             self.options = options_of_run(record)
             self._documents = RunDocuments(run, record, workers, progress)
@@ -346,6 +347,9 @@ class RunExplainer:
         read = self._documents.read([(document.witness_file, document.witness_row)])
         if not read:
             note = f"the text of {document.witness!r} is not among the inputs"
+            if self._index is not None:
+                command = shlex.join(["neardup", "why", self._index, document.id])
+                note += f": {command} compares them, if the index keeps texts (--keep-texts)"
             return self._add_chain(_noted(explained, note), document, asked)
         differences = compare_texts(read[0].text, found.text)
         explained = replace(explained, differences=differences)
