@@ -168,7 +168,7 @@ def test_html_view_is_escaped_and_names_the_report(tmp_path: Path) -> None:
 
 def test_finished_run_is_replaced_only_by_force(corpus: Path, tmp_path: Path) -> None:
     neardup.dedup_files(corpus, tmp_path / "out", text="body")
-    with pytest.raises(OutputError, match=r"finished run: .* in Python: force=True"):
+    with pytest.raises(OutputError, match=r"finished run: .*in Python: force=True"):
         neardup.dedup_files(corpus, tmp_path / "out", text="body")
     again = neardup.dedup_files(corpus, tmp_path / "out", text="body", no_kept=True, force=True)
     assert again.kept == [] and not (tmp_path / "out/kept").exists()

@@ -273,7 +273,7 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
         (["--threshold", "nan"], "not nan"),
         (["--threshold", "inf"], "not inf"),
         (["--threshold", "high"], "'--threshold'"),
-        (["--recall", "1"], "recall must be between 0 and 1"),
+        (["--recall", "1"], "recall must be above 0 and below 1"),
         (["--recall", "nan"], "recall"),
         (["--threshold", "0.01", "--recall", "0.999"], "use more slots"),
         (["--bands", "30", "--rows", "5"], "need 150 slots, there are 128"),

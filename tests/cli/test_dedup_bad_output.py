@@ -240,7 +240,7 @@ def test_force_never_replaces_what_is_not_a_run(tmp_path: Path) -> None:
     out = tmp_path / "mine"
     (out / "kept").mkdir(parents=True)
     (out / "kept" / "important.txt").write_text("precious")
-    refused(neardup("dedup", source, "-o", out, "--force"), 1, "kept", "move it away")
+    refused(neardup("dedup", source, "-o", out, "--force"), 2, "kept", "move it away")
     (out / "run.json").write_text("not ours")
     refused(neardup("dedup", source, "-o", out, "--force"), 2, "does not belong to a finished run")
     assert (out / "kept" / "important.txt").read_text() == "precious"
