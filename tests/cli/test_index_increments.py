@@ -375,6 +375,31 @@ def test_python_adds_files_as_the_command_does(tmp_path):
     assert "2 kept" in run.summary() and run.report.exists()
 
 
+def test_files_of_two_days_with_one_name_and_without_ids_are_other_documents(tmp_path):
+    """Text files in two folders have the same generated ids; also without an output."""
+    texts = [edited(n) for n in range(70, 76)]
+    days = [[*texts[:3]], [texts[3], texts[1], texts[4], texts[5]], [texts[0], texts[3]]]
+    for day, some in enumerate(days):
+        (tmp_path / f"d{day}").mkdir()
+        for n, text in enumerate(some):
+            (tmp_path / f"d{day}" / f"f{n}.txt").write_text(text)
+    for name in ("ix", "plain"):
+        assert neardup("index", "build", tmp_path / name, tmp_path / "d0", "-q").code == 0
+    kept = []
+    for day in (1, 2):
+        held, end = kill("neardup.index.increment.write_tables")
+        with held, end, pytest.raises(Killed):
+            neardup("index", "add", tmp_path / "ix", tmp_path / f"d{day}", "-o", tmp_path / "o")
+        record = add(tmp_path / "ix", tmp_path / f"d{day}", tmp_path / f"out{day}")
+        assert record["counts"]["rejected"] == 0
+        kept.append(sorted(file.name for file in (tmp_path / f"out{day}" / "kept").iterdir()))
+        ran = neardup("index", "add", tmp_path / "plain", tmp_path / f"d{day}", "--json")
+        assert json.loads(ran.out)["counts"]["rejected"] == 0, ran
+    assert kept == [["f0.txt", "f2.txt", "f3.txt"], []]
+    ran = neardup("index", "add", tmp_path / "plain", tmp_path / "d1", "--json")
+    assert json.loads(ran.out)["counts"]["again"] == 4, "the same documents have the same ids"
+
+
 def test_more_short_documents_than_may_wait_are_added(tmp_path):
     """Chunks are cut by their bytes; what may wait for the index is counted in documents."""
     folder, days = first_day(tmp_path), []

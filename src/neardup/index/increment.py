@@ -333,9 +333,10 @@ class IncrementAdder:
 
     def _submit(self, chunk: Chunk, documents: Documents, first_row: int) -> ChunkAnswers:
         """Submit the usable documents of a chunk; one without an id is called by file and row."""
+        own, named = to_strings(documents.ids).to_pylist(), not chunk.files[0].row.has_columns
         ids = [
             f"{chunk.files[0].name}:{first_row + row}" if id is None else id
-            for row, id in enumerate(to_strings(documents.ids).to_pylist())
+            for row, id in enumerate(own)
         ]
         bad = {row: BAD_ID for row, id in enumerate(ids) if not is_valid_id(id)}
         rejected = bad | documents.rejected
@@ -357,6 +358,7 @@ class IncrementAdder:
                 [texts[row] for row in rows],
                 [None] * len(rows),
                 None if groups is None else [groups[row] for row in rows],
+                generated=[named or own[row] is None for row in rows],
             )
             self._uncommitted.append(future)
             futures.append(future)
@@ -373,12 +375,12 @@ class IncrementAdder:
             refuse_rejected([(waiting.ids[row], why) for row, why in sorted(rejected.items())])
         decided = ChunkDecisions.empty(len(waiting.documents))
         stored = self._stored_copies(
-            [waiting.ids[row] for row, answer in answers.items() if answer.again or answer.is_copy]
+            [str(answer.id) for answer in answers.values() if answer.again or answer.is_copy]
         )
         for row, answer in answers.items():
             if answer.cluster is None:  # rejected
                 continue
-            known = stored.get(waiting.ids[row])
+            known = stored.get(str(answer.id))
             was_written = answer.again and known and not self._adopted.adopt(known.number)
             if not answer.is_copy and not was_written:
                 decided.number[row] = answer.cluster

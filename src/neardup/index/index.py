@@ -320,6 +320,7 @@ class Index:
         metadata: Metadata = None,
         replace: bool = False,
         within: Groups = None,
+        generated: Sequence[bool] | None = None,
     ) -> Future[list[Answer]]:
         """Sketch documents and queue them for the writer thread, without waiting for it.
 
@@ -329,6 +330,8 @@ class Index:
             metadata: The metadata of each document, None for none.
             replace: As in `add_batch`.
             within: As in `add_batch`.
+            generated: Which ids were made of the name of a file and a row; None for none. Such a
+                document gets another id if its own belongs to another content.
 
         Returns:
             A future of the answers, which is set when all documents are stored.
@@ -347,8 +350,14 @@ class Index:
             encode_metadata(metadata, len(ids)),
             within,
             replace=replace,
+            generated=generated,
             resubmit=lambda: self.submit(
-                ids, texts, metadata=metadata, replace=replace, within=within
+                ids,
+                texts,
+                metadata=metadata,
+                replace=replace,
+                within=within,
+                generated=generated,
             ),
         )
 

@@ -85,6 +85,8 @@ class DocumentBatch:
     texts: list[str] = field(default_factory=list)
     groups: list[str | None] = field(default_factory=list)
     """The group of each document; None for all if the index has no groups."""
+    generated: list[bool] = field(default_factory=list)
+    """Whether each id was made of the names of files and members, or of file and row."""
     rejected: list[tuple[str, str]] = field(default_factory=list)
     """Id and reason of unusable documents."""
     stored: int = 0
@@ -96,17 +98,19 @@ class DocumentBatch:
     def complete(self) -> bool:
         return len(self.ids) >= TOGETHER or sum(map(len, self.texts)) >= CHARACTERS
 
-    def append(self, names: Sequence[str], documents: Documents) -> None:
-        """Append documents under these ids."""
-        within = documents.within
-        groups = [None] * len(names) if within is None else within.to_pylist()
-        each = zip(names, documents.texts.to_pylist(), groups, strict=True)
-        for row, (name, text, group) in enumerate(each):
+    def append(self, file: InputFile, first_row: int, documents: Documents) -> None:
+        """Append documents of a file; one without an id is called by its file and row."""
+        within, own = documents.within, to_strings(documents.ids).to_pylist()
+        groups = [None] * len(own) if within is None else within.to_pylist()
+        each = zip(own, documents.texts.to_pylist(), groups, strict=True)
+        for row, (id, text, group) in enumerate(each):
+            name = f"{file.name}:{first_row + row}" if id is None else id
             reason = documents.rejected.get(row) or (None if is_valid_id(name) else BAD_ID)
             if reason is None:
                 self.ids.append(name)
                 self.texts.append(text)
                 self.groups.append(group)
+                self.generated.append(id is None or not file.row.has_columns)
             else:
                 self.rejected.append((name, reason))
 
@@ -114,7 +118,8 @@ class DocumentBatch:
         """Yield parts that have each id once, so that a document can replace an earlier one."""
         part, seen = DocumentBatch(rejected=self.rejected, stored=self.stored), set[str]()
         part.not_documents = self.not_documents
-        for id, text, group in zip(self.ids, self.texts, self.groups, strict=True):
+        columns = (self.ids, self.texts, self.groups, self.generated)
+        for id, text, group, generated in zip(*columns, strict=True):
             if id in seen:
                 yield part
                 part, seen = DocumentBatch(), set()
@@ -122,6 +127,7 @@ class DocumentBatch:
             part.ids.append(id)
             part.texts.append(text)
             part.groups.append(group)
+            part.generated.append(generated)
         yield part
 
 
@@ -170,7 +176,13 @@ def fill(
         counts.documents += len(batch.rejected)
         counts.reasons.update(reason for _, reason in batch.rejected)
         counts.not_documents.update(batch.not_documents)
-        future = index.submit(batch.ids, batch.texts, replace=replace, within=batch.groups)
+        future = index.submit(
+            batch.ids,
+            batch.texts,
+            replace=replace,
+            within=batch.groups,
+            generated=batch.generated,
+        )
         if not first.complete:
             first.add(pa.array(batch.texts[:MOST], pa.large_string()))
         waiting.append((future, batch.stored))
@@ -196,10 +208,8 @@ def batches(
     for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
-        ids = to_strings(documents.ids).to_pylist()
-        names = [f"{file.name}:{row + at}" if id is None else id for at, id in enumerate(ids)]
+        batch.append(file, row, documents)
         row += len(documents)
-        batch.append(names, documents)
         batch.stored += chunk.stored
         batch.not_documents.update(chunk.unread)
         if batch.complete:

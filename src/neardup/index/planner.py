@@ -21,6 +21,7 @@ from neardup.index.decider import KEPT
 from neardup.index.postings import LAST_NUMBER, Integers, Keys
 from neardup.index.stats import Counters
 from neardup.index.store import Row
+from neardup.index.validation import is_valid_id
 from neardup.index.view import View, answer_from_row
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
@@ -43,6 +44,8 @@ class AddRequest:
     texts: Sequence[bytes | None] | None = None
     """The texts to store, or None if the index keeps no texts."""
     replace: bool = False
+    generated: Sequence[bool] | None = None
+    """Which ids were made of names of files and rows; None for none."""
     carried: Sequence[tuple[int, float]] | None = None
     """Number and time of each document, if it is copied from another generation."""
     resubmit: Callable[[], Future[list[Answer]]] | None = None
@@ -167,7 +170,16 @@ class CommitPlanner:
             for request in requests
             for place in request.places
         ]
-        kinds = self._sort(ids, contents, replacing=requests[0].replace)
+        stored = self.view.rows_by_id(ids)
+        if not requests[0].replace and any(request.generated for request in requests):
+            each = ((request, place) for request in requests for place in request.places)
+            generated = [
+                at
+                for at, (request, place) in enumerate(each)
+                if request.generated is not None and request.generated[place]
+            ]
+            stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
+        kinds = self._sort(ids, contents, stored, replacing=requests[0].replace)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         plan.texts = [texts[at] for at in kinds.fresh]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
@@ -188,12 +200,14 @@ class CommitPlanner:
             return request.arrivals
         return request.arrivals.with_bands(self.view.codec.lsh)
 
-    def _sort(self, ids: list[str], contents: list[bytes], *, replacing: bool) -> _SortedArrivals:
+    @staticmethod
+    def _sort(
+        ids: list[str], contents: list[bytes], stored: dict[str, Row], *, replacing: bool
+    ) -> _SortedArrivals:
         """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
 
         An arrival with an id and a content that are stored is repeated, and nothing is added.
         """
-        stored = self.view.rows_by_id(ids)
         first: dict[str, int] = {}
         kinds = _SortedArrivals()
         for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
@@ -325,6 +339,32 @@ class Addition:
                 at += 1
             listed.append(answers)
         return listed
+
+
+def _free_ids(
+    ids: list[str], contents: Sequence[bytes], generated: Sequence[int], stored: dict[str, Row]
+) -> list[str]:
+    """Give arrivals another id whose generated one belongs to another content; return these ids.
+
+    Files of two days may have one name. The content is in the new id, so that the same document has
+    the same id when it comes again.
+
+    Args:
+        ids: The ids of all arrivals, which are changed.
+        contents: The content hash of each arrival.
+        generated: The arrivals whose ids were made of file and row.
+        stored: The stored rows with these ids.
+    """
+    first: dict[str, bytes] = {}
+    changed = []
+    for at in generated:
+        id, content = ids[at], contents[at]
+        holder = stored[id].content if id in stored else first.setdefault(id, content)
+        other = f"{id}#{content.hex()}"
+        if holder != content and is_valid_id(other):
+            ids[at] = other
+            changed.append(other)
+    return changed
 
 
 def check_number(number: int) -> None:
