@@ -330,7 +330,10 @@ def test_table_fits_the_terminal(tmp_path, monkeypatch, columns, missing):
     assert {"slots", "all", "recall", "precision", "MB"} <= set(head)
     assert {"bucket"} - set(head) == missing
     assert any(line.split()[:3] == ["oneperm", "16", "4x4"] for line in lines)
-    assert "d the default for a recall of 0.95" in " ".join(ran.out.split())
+    told = " ".join(ran.out.split())
+    assert "the default for a recall of 0.95" in told
+    marked = any(line.split()[:1] == ["d"] for line in lines)
+    assert (", d the default" in told) == marked, "a mark is explained where a row has it"
 
 
 def test_bits_are_shown_if_they_differ(tmp_path):
