@@ -400,6 +400,18 @@ def test_files_of_two_days_with_one_name_and_without_ids_are_other_documents(tmp
     assert json.loads(ran.out)["counts"]["again"] == 4, "the same documents have the same ids"
 
 
+def test_an_export_carries_which_documents_are_in_no_output(tmp_path):
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    add(folder, write_jsonl(tmp_path / "one.jsonl", NEW[:1]), tmp_path / "one")
+    held, end = kill("neardup.index.increment.write_tables")
+    with held, end, pytest.raises(Killed):
+        neardup("index", "add", folder, given, "-o", tmp_path / "out", "-q")
+    assert neardup("index", "export", folder, tmp_path / "file", "-q").code == 0
+    assert neardup("index", "import", tmp_path / "copy", tmp_path / "file", "-q").code == 0
+    add(tmp_path / "copy", given, tmp_path / "out")
+    assert kept_ids(tmp_path / "out") == ["new-2"]
+
+
 def test_more_short_documents_than_may_wait_are_added(tmp_path):
     """Chunks are cut by their bytes; what may wait for the index is counted in documents."""
     folder, days = first_day(tmp_path), []

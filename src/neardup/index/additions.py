@@ -197,15 +197,19 @@ class Additions:
         """Return what the run under way has added, if `last` is the last number of the index."""
         return [] if self.open is None or self.open > last else [[self.open, last]]
 
-    def _write(self) -> None:
-        content = {
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the file states."""
+        return {
             "version": VERSION,
             "open": self.open,
             "unconfirmed": None if self.unconfirmed is None else asdict(self.unconfirmed),
             "unwritten": self.unwritten,
             "written": {out: asdict(one) for out, one in self.written.items()},
         }
-        write_durably(self.path, content)
+
+    def _write(self) -> None:
+        write_durably(self.path, self.content)
 
 
 def close_stopped(folder: Path, last: int) -> None:

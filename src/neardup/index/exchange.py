@@ -1,8 +1,9 @@
 """Export an index to one file, for a backup or another machine, and import it again.
 
-A file of blocks (`formats/blocks.py`) of the kind "index export". Its header has the settings and
-the number of documents. The first block has the settings that are bytes; each other block has a
-batch of documents in the order of their numbers, as columns:
+A file of blocks (`formats/blocks.py`) of the kind "index export". Its header has the settings,
+the number of documents, and the content of additions.json if the index has it. The first block has
+the settings that are bytes; each other block has a batch of documents in the order of their
+numbers, as columns:
 
     number, witness (0 if it is kept), similarity (NaN if it is kept), exact, added, content
     id, metadata, signatures, shingles, texts    bytes of different lengths, three columns each:
@@ -26,7 +27,9 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError, MissingInput
 from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.index.additions import Additions
 from neardup.index.arrivals import SignatureCodec
+from neardup.index.folder import ADDITIONS, write_durably
 from neardup.index.load import Loader, new_index
 from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, Row, Store
@@ -57,6 +60,7 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
             settings=plain,
             documents=documents,
             last_number=store.last_number(),
+            **_describe_additions(store.path.parent.parent),
         ) as writer:
             writer.add(
                 {
@@ -72,6 +76,12 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
                 progress.advance(len(rows))
             writer.close()
     return documents
+
+
+def _describe_additions(folder: Path) -> dict[str, Any]:
+    """Return which documents are in which output, as a field of the header; {} without outputs."""
+    additions = Additions.of(folder)
+    return {"additions": additions.content} if additions.path.exists() else {}
 
 
 def _columns(store: Store, rows: Sequence[Row]) -> Columns:
@@ -180,6 +190,8 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
             progress.stage("importing", int(export.header["documents"]), "documents")
             _load(export, loader, progress)
             loader.reach(int(export.header["last_number"]))
+        if "additions" in export.header:
+            write_durably(Path(path) / ADDITIONS, dict(export.header["additions"]))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise export.damaged(f"its content, {type(error).__name__}") from None
     return loader.documents
