@@ -28,15 +28,15 @@ def make_printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def format_time(moment: datetime | float) -> str:
-    """A time, or seconds since 1970, as all outputs show it: ISO 8601, in UTC, to the second.
+def format_time(moment: datetime | float, *, precision: str = "seconds") -> str:
+    """A time, or seconds since 1970, as all outputs show it: ISO 8601, in UTC.
 
-    >>> format_time(1_763_434_800.9)
-    '2025-11-18T03:00:00+00:00'
+    >>> format_time(1_763_434_800.9), format_time(1_763_434_800.9, precision="minutes")
+    ('2025-11-18T03:00:00Z', '2025-11-18T03:00Z')
     """
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, UTC)
-    return moment.astimezone(UTC).isoformat(timespec="seconds")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
 def format_bytes(size: float) -> str:

@@ -19,7 +19,7 @@ from neardup.formatting import format_bytes, format_count, format_time
 if TYPE_CHECKING:
     from neardup.planner.trial_cache import TrialCache
 
-SHOWN_DIGITS = 12
+SHOWN_DIGITS = 10
 FIRST = ("sketch", "slots", "bands", "rows", "shingle")
 WIDTH = 160
 """The columns of a table that is not shown on a terminal."""
@@ -75,7 +75,7 @@ def list_results(
     for entry in entries:
         table.add_row(
             entry.key[:SHOWN_DIGITS],
-            format_time(entry.at),
+            format_time(entry.at, precision="minutes"),
             Text(describe_config(entry.config), no_wrap=True, overflow="ellipsis"),
             f"{entry.seconds:.3g}",
             "this" if entry.same_machine else "other",
