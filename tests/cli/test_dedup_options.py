@@ -272,4 +272,4 @@ def test_dry_run_fails_where_the_run_would(tmp_path: Path) -> None:
         neardup("dedup", file, "-o", tmp_path / "out", "--dry-run", "--text", "body"), 2, "body"
     )
     dedup(file, "-o", tmp_path / "out")
-    refused(neardup("dedup", file, "-o", tmp_path / "out", "--dry-run"), 1, "finished run")
+    refused(neardup("dedup", file, "-o", tmp_path / "out", "--dry-run"), 2, "finished run")
