@@ -55,8 +55,9 @@ ifeq ($(DEPENDENCIES),newest)
 	$(BIN)/lint-imports --no-cache
 endif
 
-# Tests run on two cores; those of Spark on one of them, in one session. Kernels are compiled before, once.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+# Two cores, three workers: the one with the tests of Spark, in one session, waits for Java most of
+# the time. Kernels are compiled before, once.
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 COMPILE := $(BIN)/neardup warm-up
 
 # The tests of kernels run twice, the second time with bounds checks.
