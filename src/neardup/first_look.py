@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.formats.tables import to_arrow
 from neardup.measure_table import CHOICES
 from neardup.options import Options
 from neardup.spec import Spec
@@ -192,7 +193,7 @@ class FirstDocuments:
         sizes = view_strings(texts).sizes
         words = np.maximum(sizes // BYTES_OF_WORD, SHORT)
         near = np.flatnonzero(sizes <= COUNTED_BYTES)
-        counted = strip_markup(texts.take(pa.array(near)), self._spec)
+        counted = strip_markup(texts.take(to_arrow(near)), self._spec)
         words[near] = hash_units(counted, self._spec).sizes
         self.count += len(texts)
         self._words.append(words)

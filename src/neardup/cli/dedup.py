@@ -158,7 +158,6 @@ def dedup(
     with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
-        from neardup.index.stored_corpus import open_indexes
         from neardup.pipeline.job import make_columns, make_job
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
@@ -198,7 +197,11 @@ def dedup(
             piped, listed = False, f"{place} is complete, and its rejected.parquet lists them"
         else:
             places = stack.enter_context(fetch_urls(inputs, out, against or (), force, progress))
-            stored = stack.enter_context(open_indexes(places.against))
+            stored: tuple[IndexCorpus, ...] = ()
+            if places.against:
+                from neardup.index.stored_corpus import open_indexes
+
+                stored = stack.enter_context(open_indexes(places.against))
             if engine == "spark":
                 refuse_indexes(stored)
             run_options["force"] |= places.upload is not None

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neardup.corpus.folders import UnreadFiles
 from neardup.corpus.inputs import InputFile
@@ -25,9 +26,11 @@ from neardup.corpus.urls import SCHEMES, hide_secrets, is_url
 from neardup.errors import NeardupError, OutputError, UsageError
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import hold_lock, is_locked
-from neardup.pipeline.remote_inputs import Fetcher
-from neardup.pipeline.remote_output import RemoteOutput
 from neardup.runtime import Progress, cache_home
+
+if TYPE_CHECKING:  # a run over local files starts without them
+    from neardup.pipeline.remote_inputs import Fetcher
+    from neardup.pipeline.remote_output import RemoteOutput
 
 
 @dataclass
@@ -127,6 +130,9 @@ def fetch_urls(
     if not urls and not remote_out:
         yield given
         return
+    from neardup.pipeline.remote_inputs import Fetcher
+    from neardup.pipeline.remote_output import RemoteOutput
+
     for url in (*urls, *([given.out or ""] if remote_out else [])):
         check_scheme(url)
     if remote_out and given.out is not None:

@@ -93,10 +93,12 @@ def find_scripts(texts: pa.Array) -> NDArray[np.int64]:
     Args:
         texts: A large_string column.
     """
-    heads = pc.utf8_slice_codeunits(texts.fill_null(""), 0, CHARACTERS)
-    rows, lengths = view_strings(heads), pc.utf8_length(heads).to_numpy(zero_copy_only=False)
-    characters = rows.data[rows.offsets[0] : rows.offsets[-1]].tobytes().decode()
-    codes = np.frombuffer(characters.encode("utf-32-le"), np.uint32)
+    heads = view_strings(pc.utf8_slice_codeunits(texts, 0, CHARACTERS))
+    # Neither fill_null nor to_numpy, which import pandas.
+    utf8 = heads.data[heads.offsets[0] : heads.offsets[-1]]
+    counted = np.concatenate([[0], np.cumsum(utf8 & 0xC0 != 0x80)])
+    lengths = np.diff(counted[heads.offsets - heads.offsets[0]])
+    codes = np.frombuffer(utf8.tobytes().decode().encode("utf-32-le"), np.uint32)
     numbers = _NUMBERS[np.searchsorted(_STARTS, codes, side="right")]
     letters = numbers >= 0
     cells = np.repeat(np.arange(len(texts)), lengths)[letters] * len(SCRIPTS) + numbers[letters]
