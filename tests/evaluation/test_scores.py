@@ -143,3 +143,37 @@ def test_a_long_chain_is_one_component():
     """In any order of its pairs: not a round for each of them."""
     chain = np.random.default_rng(1).permutation(200_000)
     assert not components(200_000, chain[:-1], chain[1:]).any()
+
+
+def test_pairs_of_one_cluster_are_not_taken_as_independent():
+    """Clusters are found or missed whole: their number decides how wide the interval is."""
+    rng, held, by_pairs = np.random.default_rng(5), 0, 0
+    for _ in range(400):
+        sizes = rng.integers(1, 30, 80)
+        found = np.repeat(rng.random(80) < 0.8, sizes)
+        truth, unit = np.ones(len(found), bool), np.repeat(np.arange(80), sizes)
+        share, alone = Scores.of(found, truth, unit).recall, Scores.of(found, truth).recall
+        held += (share.low or 0) <= 0.8 <= (share.high or 0)
+        by_pairs += (alone.low or 0) <= 0.8 <= (alone.high or 0)
+    assert held >= 0.92 * 400
+    assert by_pairs < 0.7 * 400, "what an interval over pairs would hold"
+
+
+def test_a_few_clusters_that_are_all_right_prove_little():
+    """Three clusters of a thousand pairs are three, not three thousand."""
+    truth, unit = np.ones(3000, bool), np.repeat(np.arange(3), 1000)
+    scores = Scores.of(truth, truth, unit)
+    assert scores.recall == scores.precision == Share.of(3, 3)
+    one_wrong = truth.copy()
+    one_wrong[0] = False
+    assert (Scores.of(one_wrong, truth, unit).recall.low or 0) < (scores.recall.low or 0)
+    assert Scores.of(truth, truth, np.zeros(3000, np.int64)).recall == Share.of(1, 1)
+    assert Scores.of(~truth, ~truth, unit).recall == Share.of(0, 0)
+
+
+def test_pairs_that_are_units_alone_are_counted_as_pairs():
+    rng = np.random.default_rng(8)
+    truth, predicted = rng.random(300) < 0.5, rng.random(300) < 0.5
+    alone = Scores.of(predicted, truth, np.arange(300))
+    assert alone.recall.low == pytest.approx(Scores.of(predicted, truth).recall.low, abs=1e-3)
+    assert alone.record.keys() == Scores.of(predicted, truth).record.keys()

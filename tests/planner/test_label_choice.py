@@ -13,7 +13,7 @@ from neardup.corpus.documents import Columns
 from neardup.errors import ColumnError, InputError
 from neardup.evaluation.golden import load_golden
 from neardup.evaluation.operating_point import GoldenFinder, read_named_data
-from neardup.evaluation.scores import components
+from neardup.evaluation.scores import Share, components
 from neardup.planner.held_out import FOLDS, HeldOutPairs, deal_out
 from neardup.planner.label_choice import LabelChoice, LabelledDocuments, choose_by_labels
 from neardup.planner.shingle_comparison import ComparedShingle
@@ -105,6 +105,22 @@ def test_a_gain_that_chance_could_make_changes_nothing():
     assert "With fewer than 30 labels of one kind, these figures are uncertain." in (
         found.sentences()
     )
+
+
+def test_the_intervals_count_clusters_as_the_test_does():
+    """Twelve clusters of six copies are 180 pairs, and twelve texts."""
+    rows, pairs = [], []
+    for number in range(12):
+        (row, _), _ = posts(1, changed=0, seed=number)
+        rows += [{"id": f"c{number}_{copy}", "text": row["text"]} for copy in range(6)]
+        pairs += [(f"c{number}_{a}", f"c{number}_{b}", 1) for a in range(6) for b in range(a)]
+        pairs.append((f"c{number}_0", f"c{(number + 1) % 12}_0", 0))
+    found = choose(rows, pairs)
+    assert found.duplicates == 180 and found.clusters == 12
+    assert found.held_out is not None
+    for scores in (found.default, found.held_out, found.tried[0].held_out):
+        assert scores.recall == Share.of(12, 12)
+    assert "intervals count clusters, not pairs" in " ".join(found.sentences())
 
 
 def test_a_gain_that_is_not_worth_it_changes_nothing():

@@ -4,8 +4,8 @@ Undefined figures are None: without positives there is no recall, and 0 or 1 wou
 
 Intervals are those of Wilson, at 95 %: they hold for small sets and near 0 and 1. F1 is
 2 q / (1 + q) of q = tp / (tp + fp + fn), a share like the others, so its interval is that of q,
-transformed. All take pairs as independent; pairs that share documents are not quite, and the true
-interval is then somewhat wider.
+transformed. They take pairs as independent, unless it is said which pairs belong together: pairs of
+one cluster are about the same texts and mostly right or wrong together, so that each tells less.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +49,20 @@ class Share:
     high: float | None
 
     @classmethod
-    def of(cls, part: int, whole: int) -> Share:
-        """Return part / whole with its interval."""
+    def of(cls, part: int, whole: int, independent: float | None = None) -> Share:
+        """Return part / whole with its interval.
+
+        Args:
+            part: What is counted.
+            whole: Of how many.
+            independent: As many independent ones would tell as much; by default all of them.
+        """
         if not whole:
             return cls(None, None, None)
-        share, spread = part / whole, Z * Z / whole
+        size = independent or whole
+        share, spread = part / whole, Z * Z / size
         middle = (share + spread / 2) / (1 + spread)
-        half = Z * math.sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
+        half = Z * math.sqrt(share * (1 - share) / size + spread / (4 * size)) / (1 + spread)
         low = 0.0 if part == 0 else middle - half
         high = 1.0 if part == whole else middle + half
         return cls(share, low, high)
@@ -64,6 +71,20 @@ class Share:
         if self.value is None:
             return "undefined"
         return f"{self.value:.4f} ({self.low:.3f} to {self.high:.3f})"
+
+
+class IndependentPairs(NamedTuple):
+    """How many independent pairs would tell as much as those that belong together.
+
+    Attributes:
+        recall: Of the true pairs.
+        precision: Of the predicted pairs.
+        f1: Of the pairs that are true or predicted.
+    """
+
+    recall: float
+    precision: float
+    f1: float
 
 
 @dataclass(frozen=True)
@@ -75,6 +96,7 @@ class Scores:
         fp: False positives.
         fn: False negatives.
         tn: True negatives.
+        independent: What intervals count instead of pairs; None counts each pair.
 
     >>> scores = Scores(tp=3, fp=1, fn=2, tn=4)
     >>> scores.recall.value, scores.precision.value
@@ -85,36 +107,75 @@ class Scores:
     fp: int
     fn: int
     tn: int
+    independent: IndependentPairs | None = None
 
     @classmethod
-    def of(cls, predicted: Flags, truth: Flags) -> Scores:
-        """Count predictions, one flag for each pair."""
-        tp = int(np.count_nonzero(predicted & truth))
+    def of(cls, predicted: Flags, truth: Flags, unit: Integers | None = None) -> Scores:
+        """Count predictions, one flag for each pair.
+
+        Args:
+            predicted: Which pairs are predicted.
+            truth: Which pairs are true.
+            unit: Of each pair the number of what it belongs to, such as a cluster, if intervals
+                shall not take pairs of one unit as independent.
+        """
+        both = predicted & truth
+        tp = int(np.count_nonzero(both))
         fp = int(np.count_nonzero(predicted)) - tp
         fn = int(np.count_nonzero(truth)) - tp
-        return cls(tp, fp, fn, len(truth) - tp - fp - fn)
+        independent = None
+        if unit is not None:
+            wholes = truth, predicted, truth | predicted
+            independent = IndependentPairs(*(count_independent(both, one, unit) for one in wholes))
+        return cls(tp, fp, fn, len(truth) - tp - fp - fn, independent)
 
     @property
     def recall(self) -> Share:
         """The share of the true pairs that are predicted."""
-        return Share.of(self.tp, self.tp + self.fn)
+        return Share.of(self.tp, self.tp + self.fn, self.independent and self.independent.recall)
 
     @property
     def precision(self) -> Share:
         """The share of the predicted pairs that are true."""
-        return Share.of(self.tp, self.tp + self.fp)
+        return Share.of(self.tp, self.tp + self.fp, self.independent and self.independent.precision)
 
     @property
     def f1(self) -> Share:
         """The harmonic mean of recall and precision."""
-        overlap = Share.of(self.tp, self.tp + self.fp + self.fn)
+        whole = self.tp + self.fp + self.fn
+        overlap = Share.of(self.tp, whole, self.independent and self.independent.f1)
         return Share(*(_harmonic(share) for share in (overlap.value, overlap.low, overlap.high)))
 
     @property
     def record(self) -> dict[str, Any]:
         """The counts and scores as evaluation.json has them."""
         shares = {name: asdict(getattr(self, name)) for name in ("recall", "precision", "f1")}
-        return asdict(self) | shares
+        counts = {name: getattr(self, name) for name in ("tp", "fp", "fn", "tn")}
+        return counts | shares
+
+
+def count_independent(part: Flags, whole: Flags, unit: Integers) -> float:
+    """Return how many independent pairs would tell a share as well as pairs of these units do.
+
+    The spread of the share between units says it, as for samples of clusters in surveys: the
+    variance of a ratio. Units are the most: that pairs of one differ may be chance.
+
+    >>> flags = np.array([1, 1, 1, 1, 0, 0, 0, 0], bool)
+    >>> count_independent(flags, np.ones(8, bool), np.arange(8) // 2)  # right or wrong together
+    3.0
+    """
+    counted = np.bincount(unit[whole], minlength=1)
+    right = np.bincount(unit[whole], part[whole], minlength=len(counted))
+    right, counted = right[counted > 0], counted[counted > 0]
+    units, pairs = len(counted), int(counted.sum())
+    if units < 2:
+        return float(units)
+    share = right.sum() / pairs
+    squares = float(np.sum((right - share * counted) ** 2))
+    if not squares:
+        return float(units)
+    variance = squares / pairs**2 * units / (units - 1)
+    return float(min(units, max(1.0, share * (1 - share) / variance)))
 
 
 def _harmonic(share: float | None) -> float | None:

@@ -204,8 +204,8 @@ class HeldOutPairs:
             )
         return predicted
 
-    def tried(self, number: int) -> LabelledShingle:
-        """Return the figures of one shingle."""
+    def tried(self, number: int, unit: Integers) -> LabelledShingle:
+        """Return the figures of one shingle; pairs of a unit are not taken as independent."""
         _, place = self.best(None, [number])
         tp, fp, *_ = self._counted(number, None)
         low, high = find_as_good(tp, fp, place)
@@ -213,5 +213,5 @@ class HeldOutPairs:
             self.shingles[number],
             self.thresholds[place],
             (self.thresholds[low], self.thresholds[high]),
-            Scores.of(self.predict([number]), self.used.label),
+            Scores.of(self.predict([number]), self.used.label, unit),
         )

@@ -4,8 +4,8 @@
 
 Another threshold replaces the reference's only if it does better on the held-out pairs, by 0.005 of
 F1 and by a sign test; another shingle only if it does better than that. Pairs of the same two
-clusters are about the same texts, so that the test counts them once. What is chosen is chosen by
-all labels.
+clusters are about the same texts, so that the test and the intervals count them once. What is
+chosen is chosen by all labels.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class LabelChoice:
             ]
         lines += [
             f"By pairs held out ({self.folds} folds by cluster: no document has a part in the "
-            f"choice that judges it), what labels choose has {describe_scores(self.held_out)}.",
+            f"choice that judges it), what labels choose has {describe_scores(self.held_out)} "
+            "(intervals count clusters, not pairs).",
             f"{name}, has {describe_scores(self.default)} on the same pairs.",
         ]
         if min(self.duplicates, others) < FEW:
@@ -228,12 +229,13 @@ def choose_by_labels(
     _require_both(used)
     group = components(len(used.ids), used.a[used.label], used.b[used.label])
     clusters = len(np.unique(group[used.a[used.label]]))
+    unit = _units(used, group)
     predicted = default.duplicates(used.a, used.b)
     choice = LabelChoice(
         golden=used,
         clusters=clusters,
         reference=reference,
-        default=Scores.of(predicted, used.label),
+        default=Scores.of(predicted, used.label, unit),
         chosen=reference,
     )
     others = len(used) - choice.duplicates
@@ -245,17 +247,21 @@ def choose_by_labels(
     judged = HeldOutPairs.of(
         used, deal_out(used, group), grid, reference.threshold, ordered, points, progress
     )
-    return _decide(choice, judged, predicted, group)
+    return _decide(choice, judged, predicted, unit)
+
+
+def _units(used: LabelledPairs, group: Integers) -> Integers:
+    """Return of each pair the number of its cluster, or of its pair of clusters."""
+    pair = np.sort(np.stack([group[used.a], group[used.b]]), axis=0)
+    return np.unique(pair[0] * len(group) + pair[1], return_inverse=True)[1]
 
 
 def _decide(
-    choice: LabelChoice, judged: HeldOutPairs, default: Flags, group: Integers
+    choice: LabelChoice, judged: HeldOutPairs, default: Flags, unit: Integers
 ) -> LabelChoice:
     """Take what labels choose if it is better than the default on held-out pairs."""
     label = choice.golden.label
-    pair = np.sort(np.stack([group[choice.golden.a], group[choice.golden.b]]), axis=0)
-    _, unit = np.unique(pair[0] * len(group) + pair[1], return_inverse=True)
-    tried = [judged.tried(number) for number in range(len(judged.shingles))]
+    tried = [judged.tried(number, unit) for number in range(len(judged.shingles))]
     predicted, best = default, None
     for among in ([0], list(range(len(tried)))):  # the default's shingle first
         other = judged.predict(among)
@@ -268,7 +274,7 @@ def _decide(
     better, worse = _compare(predicted, default, label, unit)
     choice = replace(
         choice,
-        held_out=Scores.of(predicted, label),
+        held_out=Scores.of(predicted, label, unit),
         tried=tried,
         better=better,
         worse=worse,
