@@ -234,6 +234,25 @@ def test_startup_failure_is_a_json_log_line(
     assert "listening" not in {line["event"] for line in logged}
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--threshold", "0.5"), "has threshold 0.8, not 0.5: leave it out, or change it with"),
+        (("--shingle", "char:5"), "unit 'word' against 'char', size 3 against 5: leave it out"),
+        (("--memory", "much"), "'much' is not a size"),
+    ],
+)
+def test_options_that_the_index_does_not_have_fail_before_the_service_listens(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    """A supervisor that waits for "listening" would take it for started."""
+    Index.open(tmp_path / "data", shingle="word:3").close()
+    ran = process("serve", "--data", tmp_path / "data", "--port", 0, *options)
+    logged = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert said in logged[-1]["message"]
+    assert (ran.returncode, [line["event"] for line in logged]) == (2, ["failed"])
+
+
 def test_second_service_on_the_same_data_fails_before_it_listens(tmp_path: Path) -> None:
     with Index.open(tmp_path / "data"):
         ran = process("serve", "--data", tmp_path / "data", "--port", 0)

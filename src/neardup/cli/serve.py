@@ -160,9 +160,10 @@ def serve(
     """
     require_server()
     from neardup import runtime
-    from neardup.index.folder import locked, read_generations
+    from neardup.errors import SpecMismatch, UsageError
     from neardup.index.index import Index
-    from neardup.index.settings import new_options
+    from neardup.index.open_index import check_settings
+    from neardup.index.settings import parse_budget
     from neardup.keys import to_key
     from neardup.service.background import GoldenSet
     from neardup.service.index_service import IndexService, Say
@@ -180,15 +181,15 @@ def serve(
     limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     matching = chosen_options(context, given)
-    options = matching | given_options(
-        {"memory": memory, "keep_texts": keep_texts or None, "within": within, "key": key}
-    )
+    budget, texts = parse_budget(memory), keep_texts or None
     # What can be refused is refused before the service listens, and before anything is written.
-    if read_generations(data) is None:
-        new_options(None, to_key(key), matching)
-    else:
-        with locked(data):
-            pass
+    try:
+        check_settings(data, to_key(key), matching, texts, within)
+    except SpecMismatch as error:  # the options don't fit the index: of a command, that is usage
+        raise UsageError(str(error)) from None
+    options = matching | given_options(
+        {"memory": budget, "keep_texts": texts, "within": within, "key": key}
+    )
     supplied = supplied_key(api_key_file)
     guarded = check_access(data, host, proxy, log, supplied)
 

@@ -24,7 +24,7 @@ from typing import Any, Literal, Self, Unpack, overload
 
 from neardup.errors import Conflict, ParameterError
 from neardup.explanation import PairVerdict
-from neardup.formatting import format_count, parse_bytes
+from neardup.formatting import format_count
 from neardup.index import cutover, rebuild
 from neardup.index.answer import (
     Answer,
@@ -49,7 +49,7 @@ from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
-from neardup.index.settings import IndexSettings
+from neardup.index.settings import IndexSettings, parse_budget
 from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
 from neardup.index.validation import check_id, encode_metadata
@@ -63,7 +63,7 @@ from neardup.pipeline.job import Job
 from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import SketchedDocuments, Sketcher
-from neardup.spec import Spec, check_whole
+from neardup.spec import Spec
 
 Metadata = Sequence[dict[str, Any] | None] | None
 
@@ -144,15 +144,12 @@ class Index:
         ...         index.options.threshold
         0.9
         """
-        budget = parse_bytes(memory) if isinstance(memory, str) else memory
-        if budget is not None:
-            check_whole("memory", budget, 1, 2**62)
         opened = OpenIndex.open(
             Path(path),
             spec,
             to_key(key),
             dict(options),
-            OpenOptions(clock, most_waiting, say, budget),
+            OpenOptions(clock, most_waiting, say, parse_budget(memory)),
             keep_texts=keep_texts,
             within=within,
             read_only=read_only,

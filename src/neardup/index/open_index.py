@@ -66,19 +66,7 @@ class OpenIndex:
         with lock_unless(read_only, path) as lock:
             name = folder.require_index(path).current
             with opened_store(path, name, read_only) as (store, settings):
-                require_options(settings.options, spec, key, options)
-                require_key(settings.options.spec, key)
-                if keep_texts is not None and keep_texts != settings.keep_texts:
-                    raise ParameterError(
-                        f"{path} was made {'with' if settings.keep_texts else 'without'} its "
-                        "texts: leave out keep_texts, or build the index again"
-                    )
-                if within is not None and within != settings.within:
-                    has = f"groups by {settings.within!r}" if settings.within else "no groups"
-                    raise ParameterError(
-                        f"{path} was made with {has}, and within {within!r} is asked for: leave "
-                        "out within, or build the index again"
-                    )
+                _require_settings(path, settings, spec, key, options, keep_texts, within)
                 if not read_only:
                     close_stopped(path, store.last_number())
                 return cls(path, Generation(store, key, lock, how), how)
@@ -161,6 +149,49 @@ class OpenIndex:
                     Generation.open(self.path, listed.current, keys, self._how, read_only=True)
                 )
             self._listed_at = at
+
+
+def check_settings(
+    path: Path,
+    key: Key | None,
+    options: dict[str, Any],
+    keep_texts: bool | None,
+    within: str | None,
+) -> None:
+    """Raise the errors of `OpenIndex.open` that need no documents, in a moment; write nothing."""
+    if folder.read_generations(path) is None:
+        IndexSettings(new_options(None, key, options), bool(keep_texts), within=within or "")
+        return
+    with folder.locked(path):
+        name = folder.require_index(path).current
+        with opened_store(path, name, read_only=True) as (store, settings):
+            _require_settings(path, settings, None, key, options, keep_texts, within)
+            store.close()
+
+
+def _require_settings(
+    path: Path,
+    settings: IndexSettings,
+    spec: Spec | None,
+    key: Key | None,
+    options: dict[str, Any],
+    keep_texts: bool | None,
+    within: str | None,
+) -> None:
+    """Raise an error unless an index has the settings that a caller requires."""
+    require_options(settings.options, spec, key, options)
+    require_key(settings.options.spec, key)
+    if keep_texts is not None and keep_texts != settings.keep_texts:
+        raise ParameterError(
+            f"{path} was made {'with' if settings.keep_texts else 'without'} its texts: leave out "
+            "keep_texts, or build the index again"
+        )
+    if within is not None and within != settings.within:
+        has = f"groups by {settings.within!r}" if settings.within else "no groups"
+        raise ParameterError(
+            f"{path} was made with {has}, and within {within!r} is asked for: leave out within, or "
+            "build the index again"
+        )
 
 
 def _create_index(path: Path, options: Options, keep_texts: bool, within: str) -> None:

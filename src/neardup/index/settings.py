@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from neardup.errors import FormatError, NeardupError, ParameterError
+from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
 from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
 from neardup.option_table import options_of as rows_of
 from neardup.options import Options, Strip, with_preset
-from neardup.spec import KEYED, STRIPS, Spec
+from neardup.spec import KEYED, STRIPS, Spec, check_whole
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
@@ -178,6 +179,14 @@ def require_options(
         raise ParameterError(
             f"this index has {shown}: leave it out, or change it with retune (neardup index retune)"
         )
+
+
+def parse_budget(memory: int | str | None) -> int | None:
+    """Return the most bytes of the lookup tables; None for no limit."""
+    budget = parse_bytes(memory) if isinstance(memory, str) else memory
+    if budget is not None:
+        check_whole("memory", budget, 1, 2**62)
+    return budget
 
 
 def _require_known(options: dict[str, Any], names: Sequence[str]) -> None:
