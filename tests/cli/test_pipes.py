@@ -235,3 +235,27 @@ def test_help_whose_reader_is_gone_exits_as_other_commands_do() -> None:
     finally:
         os.close(writing)
     assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+@pytest.mark.process
+def test_a_closed_standard_output_is_one_whose_reader_is_gone(tmp_path: Path) -> None:
+    """`neardup -h >&-`, and jobs whose starter closes all that it does not read."""
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    for arguments in (["-h"], ["dedup", source, "-o", tmp_path / "out", "-q", "--json"]):
+        ran = closed(">&- <&-", *arguments)
+        assert (ran.returncode, ran.stderr) == (141, b"")
+    assert (tmp_path / "out" / "run.json").exists()
+
+
+@pytest.mark.process
+def test_a_closed_standard_error_loses_messages_and_no_row(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    ran = closed("2>&-", "dedup", source, "-o", "-")
+    assert (ran.returncode, ran.stdout) == (0, KEPT)
+
+
+def closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with standard streams closed, as a shell writes it."""
+    command = [sys.executable, "-m", "neardup", *map(str, arguments)]
+    shell = ["bash", "-c", f'exec "$@" {streams}', "bash", *command]
+    return subprocess.run(shell, capture_output=True, timeout=60)

@@ -21,6 +21,7 @@ import neardup
 from neardup.cli.cache import cache, warm_up
 from neardup.cli.comparisons import compare_sketches, hashes
 from neardup.cli.config import config
+from neardup.cli.console import open_closed_streams
 from neardup.cli.dedup import dedup
 from neardup.cli.evaluate import evaluate
 from neardup.cli.exact import exact
@@ -159,6 +160,7 @@ def build_command() -> Any:
 
 def main() -> None:
     """Run the command line; print an error as one line with the cure, unless --debug is given."""
+    open_closed_streams()
     arguments = [argument for argument in sys.argv[1:] if argument not in ANYWHERE]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]

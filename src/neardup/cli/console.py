@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from neardup import runtime
 from neardup.pipeline.progress_display import show_progress
@@ -40,6 +40,31 @@ def make_console(width: int) -> Console:
     if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         console.width = max(console.width, width)
     return console
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that the caller has closed, before other files get their numbers.
+
+    Standard output becomes a pipe whose reader is gone, so that the command ends as it does then.
+    """
+    if sys.stdin is None:
+        sys.stdin = _open_as(0, os.open(os.devnull, os.O_RDONLY), "r")
+    if sys.stdout is None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        sys.stdout = _open_as(1, writer, "w")
+    if sys.stderr is None:
+        sys.stderr = _open_as(2, os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _open_as(number: int, handle: int, mode: Literal["r", "w"]) -> TextIO:
+    """Return an open file under the number of a standard stream, also in processes to start."""
+    if handle != number:
+        os.dup2(handle, number)
+        os.close(handle)
+    os.set_inheritable(number, True)
+    # The process ends with it open, as with the stream that it stands for.
+    return os.fdopen(number, mode, encoding="utf-8", closefd=False)
 
 
 def print_json(record: Any, file: TextIO | None = None) -> None:
