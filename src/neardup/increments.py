@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -23,6 +23,7 @@ from neardup.options import Options
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.remote import RemotePaths, fetch_urls
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import check_rejected
 from neardup.report.run_page import write_report
@@ -60,7 +61,7 @@ def add_files(
 
     Args:
         index: The open index, or the folder of one; it is made if there is none.
-        inputs: Files, folders or globs, as in `dedup_files`.
+        inputs: Files, folders, globs or URLs, as in `dedup_files`.
         out: The folder to write; or one file with the new rows, by its ending.
         text: The column with the texts, as in `dedup_files`.
         id: The column with the ids, as in `dedup_files`; ids are those of the index.
@@ -94,12 +95,12 @@ def add_files(
     read, matching = split_options(options)
     with (
         show_progress(progress) as shown,
+        fetch_increment(to_paths(inputs), os.fspath(out), force, shown) as places,
         _opened(index, matching, to_key(key), within, shown) as opened,
     ):
         job = increment_job(
             opened,
-            to_paths(inputs),
-            os.fspath(out),
+            places,
             text=text,
             id=id,
             input_options=read,
@@ -117,30 +118,44 @@ def add_files(
     return RunResult(job, finished, None)
 
 
-def increment_job(index: Index, inputs: Sequence[str], out: str, **given: Any) -> Job:
-    """Return the run that adds files to an index and writes what is new of them.
+def fetch_increment(
+    inputs: Sequence[str], out: str, force: bool, progress: Progress
+) -> AbstractContextManager[RemotePaths]:
+    """Return a context that fetches the URLs among the inputs; OUT must be local.
 
     Args:
-        index: The index, whose options and lists it has.
-        inputs: Files, folders and globs.
+        inputs: Files, folders, globs and URLs.
         out: The folder or the file to write.
-        **given: Other arguments of `make_job`.
+        force: Whether a finished run there is replaced.
+        progress: Is told what is fetched.
     """
     if is_url(out):
         raise UsageError(
             f"{hide_secrets(out)}: an increment is written to a local file or folder: choose a "
             "path for -o, and upload it afterwards"
         )
+    return fetch_urls(inputs, out, (), force, progress)
+
+
+def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
+    """Return the run that adds files to an index and writes what is new of them.
+
+    Args:
+        index: The index, whose options and lists it has.
+        places: The inputs and OUT, of `fetch_increment`.
+        **given: Other arguments of `make_job`.
+    """
     settings = index.settings
-    return make_job(
-        inputs,
-        out,
+    job = make_job(
+        places.inputs,
+        places.out,
         settings.options,
         write_report=write_report,
         ignored=settings.ignored,
         frequencies=settings.frequencies,
         **given,
     )
+    return places.name_files(job)
 
 
 def run_increment(index: Index, job: Job, progress: Progress) -> FinishedRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -261,6 +262,25 @@ def test_an_output_that_never_came_to_its_place_is_written_by_another_run(tmp_pa
     more = write_jsonl(tmp_path / "more.jsonl", [*NEW, {"id": "new-3", "text": edited(54)}])
     add(folder, more, tmp_path / f"other-{out}")
     assert kept_ids(tmp_path / f"other-{out}") == ["new-1", "new-2", "new-3"]
+
+
+@pytest.mark.parametrize("out", ["out", "out.jsonl"])
+def test_an_output_is_on_the_disk_before_the_index_calls_it_written(tmp_path, monkeypatch, out):
+    """A power failure may lose what is not synced; the index would never write it again."""
+    folder, given = first_day(tmp_path), write_jsonl(tmp_path / "day.jsonl", NEW)
+    out, synced, sync = tmp_path / out, [], os.fsync
+
+    def note(handle):
+        synced.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    add(folder, given, out)
+    files = [out] if out.is_file() else [path for path in out.rglob("*") if path.is_file()]
+    assert len(files) == (1 if out.suffix else 7)
+    places = [out.parent] if out.is_file() else [out / "kept", out, out.parent]
+    noted = len(synced) - synced[::-1].index((folder / "additions.json").stat().st_ino)
+    assert {path.stat().st_ino for path in [*files, *places]} <= set(synced[:noted])
 
 
 def test_a_report_that_cannot_be_written_leaves_the_rows_for_the_next_run(tmp_path):

@@ -82,6 +82,32 @@ def test_an_object_is_an_input(s3: Any, tmp_path: Path) -> None:
     assert sorted(os.listdir()) == ["out"]
 
 
+def test_a_day_in_a_bucket_is_added_to_an_index(s3: Any, tmp_path: Path) -> None:
+    """By the command and from Python; documents without ids are named by their URLs."""
+    put(s3, **{"day/1.jsonl": b"".join(LINES[:8]), "day/2.jsonl": b"".join(LINES[8:])})
+    put(s3, **{"notes/a.jsonl": b'{"text": "one note of seven words for all"}'})
+    ran = neardup("index", "add", "ix", f"{HERE}/day", "-o", "out", "-q")
+    assert (ran.code, ran.err) == (0, "")
+    kept = [path.read_bytes() for path in sorted((tmp_path / "out" / "kept").rglob("*.jsonl"))]
+    assert b"".join(kept) == KEPT
+    assert table(tmp_path / "out", "removed")[0]["file"].startswith(f"{HERE}/day/")
+    found = package.add_files("ix", [f"{HERE}/notes/*.jsonl", f"{HERE}/day/1.jsonl"], "second")
+    assert (found.counts["kept"], found.counts["removed"]) == (1, 8)
+    with package.Index.open("ix", read_only=True) as index:
+        answer = index.query("One note of seven words for all")
+        assert answer.duplicate_of == f"{HERE}/notes/a.jsonl:0"
+    assert sorted(os.listdir()) == ["ix", "out", "second"]
+
+
+def test_a_day_that_is_not_in_its_bucket_makes_no_index(s3: Any, tmp_path: Path) -> None:
+    ran = neardup("index", "add", "ix", f"{HERE}/none", "-o", "out", "-q")
+    refused(ran, 2, f"{HERE}/none: no such object or prefix")
+    assert not os.path.exists("ix") and not os.path.exists("out")
+    put(s3, **{"in/a.jsonl": DATA})
+    ran = neardup("index", "build", "ix", f"{HERE}/in/a.jsonl", "-q")
+    refused(ran, 1, "URLs are inputs of neardup dedup, exact and index add -o: download it first")
+
+
 @pytest.mark.parametrize("what", ["in", "in/", "in/**/*.jsonl", "in/*/[ab].jsonl", "in/*/?.json?"])
 def test_a_prefix_and_a_glob_are_inputs(s3: Any, tmp_path: Path, what: str) -> None:
     put(s3, **{"in/1/a.jsonl": b"".join(LINES[:8]), "in/2/b.jsonl": b"".join(LINES[8:])})

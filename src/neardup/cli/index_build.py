@@ -197,7 +197,7 @@ def add(
     """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
-    from neardup.increments import group_column, increment_job, open_or_create
+    from neardup.increments import fetch_increment, group_column, increment_job, open_or_create
     from neardup.index.folder import require_index
     from neardup.index.load import fill
 
@@ -211,12 +211,12 @@ def add(
             )
         with (
             progress_for(quiet=quiet or as_json) as progress,
+            fetch_increment(inputs, out, force, progress) as places,
             open_or_create(folder, matching, key, progress, within=within, **others) as index,
         ):
             job = increment_job(
                 index,
-                inputs,
-                out,
+                places,
                 text=text,
                 id=id,
                 input_options=input_options,

@@ -269,8 +269,8 @@ def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
     """Return the files that a glob matches, sorted by the bytes of their paths."""
     if is_url(pattern):
         raise InputError(
-            f"{_short(hide_secrets(pattern))}: URLs are inputs of neardup dedup and exact: "
-            "download it first"
+            f"{_short(hide_secrets(pattern))}: URLs are inputs of neardup dedup, exact and index "
+            "add -o: download it first"
         )
     if not glob.has_magic(pattern):
         raise MissingInput(f"{_short(pattern)}: no such file or folder: check the path")

@@ -87,7 +87,7 @@ class BlockWriter:
             self._file.close()
             self._beside.replace(self.path)
             if durable:
-                sync_folder(self.path.parent)
+                sync_path(self.path.parent)
         except OSError as error:
             raise write_error(self.path, error) from None
 
@@ -109,9 +109,9 @@ class BlockWriter:
             self._beside.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """Sync a folder to the disk: names that were created or removed in it are durable then."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync_path(path: Path) -> None:
+    """Sync a file to the disk, or a folder: names that were created or removed in it."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

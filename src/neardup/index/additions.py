@@ -19,11 +19,13 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError
+from neardup.formats.blocks import sync_path
 from neardup.index.folder import ADDITIONS, write_durably
 from neardup.pipeline.output import RUN_FILE
 
@@ -179,7 +181,8 @@ class Additions:
         """Note whether a complete output is in its place; return how many documents are in none."""
         if (done := self.unconfirmed) is not None:
             left = [*self.unwritten, *done.added]
-            if read_token(Path(done.out)) == done.token:
+            if read_token(place := Path(done.out)) == done.token:
+                _sync_names(place)
                 known = self.written.get(done.out, WrittenOutput("", [], []))
                 if done.replaces in self.written:
                     left += self.written[done.replaces].here
@@ -237,6 +240,13 @@ def read_token(out: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return token if isinstance(token, str) else None
+
+
+def _sync_names(out: Path) -> None:
+    """Sync the names of an output that is in its place to the disk; its files are synced before."""
+    for folder in (out, out.parent) if out.is_dir() else (out.parent,):
+        with suppress(PermissionError):  # one may write to a folder that one may not read
+            sync_path(folder)
 
 
 def file_token(path: Path) -> str:

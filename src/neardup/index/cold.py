@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from neardup.errors import FormatError
-from neardup.formats.blocks import sync_folder
+from neardup.formats.blocks import sync_path
 from neardup.index.postings import Dead, Integers, Keys, Numbers
 from neardup.index.segment import (
     CellPostings,
@@ -261,7 +261,7 @@ class Segments:
             self._open = {}
         for path, _ in sorted(_files(self._folder)):  # oldest first: a gap is then an error
             path.unlink(missing_ok=True)
-        sync_folder(self._folder)
+        sync_path(self._folder)
 
 
 def _first(postings: CellPostings, limit: int) -> CellPostings:

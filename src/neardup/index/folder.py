@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, IndexLocked, OutputError, UsageError
-from neardup.formats.blocks import sync_folder
+from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 from neardup.index.store import Store
 from neardup.pipeline.output import RUN_FILE
@@ -149,7 +149,7 @@ def write_durably(path: Path, content: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        sync_folder(path.parent)
+        sync_path(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise write_error(path, error) from None

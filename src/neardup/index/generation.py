@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, OutputError, UsageError
-from neardup.formats.blocks import sync_folder
+from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.answer import Answer
@@ -118,7 +118,7 @@ class Generation:
         try:
             path.mkdir(exist_ok=True, mode=0o700)
             Store.create(path / folder.STORE, settings.stored)
-            sync_folder(path)
+            sync_path(path)
         except OSError as error:
             raise write_error(path, error) from None
 
@@ -369,7 +369,7 @@ class Generation:
         self.snapshot_sequence = 0
         if self._writes:  # it refers to tables on disk, so it is deleted before them
             self._snapshot.unlink(missing_ok=True)
-            sync_folder(self._snapshot.parent)
+            sync_path(self._snapshot.parent)
         return snapshot.build_tables(self.store, codec, self._spills)
 
     def _read_snapshot(self, options: Options) -> LookupTables:

@@ -38,6 +38,7 @@ from neardup.index.view import View
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
+from neardup.pipeline.output import sync_output
 from neardup.pipeline.saved import write_lists
 from neardup.pipeline.sketch_files import (
     SKETCHES_KIND,
@@ -169,6 +170,7 @@ def add_increment(
         finished = _write_increment(opened, job, folder, adopted, token, progress)
         if job.kept_file is not None:
             token = file_token(folder / "kept" / job.kept_file.name)
+        sync_output(folder)  # or a power failure may lose rows that the index calls written
     except BaseException:
         # After what is queued: it is of this run, too.
         additions.stop(generation.between_commits(generation.store.last_number))

@@ -20,7 +20,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.errors import RowError, UsageError
 from neardup.first_look import MOST, FirstDocuments
-from neardup.formats.blocks import sync_folder
+from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.answer import DUPLICATE, NEW, Answer
@@ -277,7 +277,7 @@ def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
             store.checkpoint("TRUNCATE")
         finally:
             store.close()
-        sync_folder(temporary / folder.FIRST)
+        sync_path(temporary / folder.FIRST)
         place.mkdir(parents=True, exist_ok=True)
         with folder.locked(place):
             require_free(place)
@@ -286,7 +286,7 @@ def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
             )  # of an index that was not finished
             (temporary / folder.FIRST).rename(place / folder.FIRST)
             folder.write_generations(place, folder.Generations(folder.FIRST))
-        sync_folder(place.parent)
+        sync_path(place.parent)
     except OSError as error:
         raise write_error(path, error) from None
     finally:

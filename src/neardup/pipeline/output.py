@@ -19,6 +19,7 @@ from typing import Final
 
 from neardup.corpus.inputs import InputFile
 from neardup.errors import OutputError, OutputTaken, UsageError
+from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 
 RUN_FILE = "run.json"
@@ -267,6 +268,17 @@ def _move_to_out(work: Path, out: Path) -> None:
     except BaseException:
         _undo_move(work, out)
         raise
+
+
+def sync_output(work: Path) -> None:
+    """Sync everything in a work folder that belongs into OUT to the disk, before it is moved."""
+    with _translate_write_errors(work):
+        for path in (work / name for name in RUN_NAMES):
+            if path.is_file():
+                sync_path(path)
+            for folder, _, names in os.walk(path):
+                for name in (*names, ""):  # the folder itself last
+                    sync_path(Path(folder, name))
 
 
 def _is_half_moved(work: Path) -> bool:

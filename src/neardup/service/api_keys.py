@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError
-from neardup.formats.blocks import sync_folder
+from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 from neardup.index.folder import API_KEYS
 
@@ -166,7 +166,7 @@ class ApiKeys:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.path)
-            sync_folder(self.path.parent)  # A key that was revoked does not come back.
+            sync_path(self.path.parent)  # A key that was revoked does not come back.
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise write_error(self.path, error) from None
