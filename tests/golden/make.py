@@ -361,6 +361,43 @@ def index_answers(folder: Path, rows: list[Row], **options: Any) -> Row:
         }
 
 
+GROUPED: Row = SMALL | {"slots": 16, "bands": 8, "within": "lang"}
+"""An index with groups, whose store has format version 2; of few documents."""
+MEMBERS = 18
+
+
+def make_groups(folder: Path, rows: list[Row]) -> None:
+    """Documents of three groups, one of them of those without a value; half in a snapshot."""
+    half, rows = MEMBERS // 2, rows[:MEMBERS]
+    with neardup.Index.open(folder, clock=lambda: 1_767_225_600.0, **GROUPED) as index:
+        for some in (rows[:half], rows[half:]):
+            texts, groups = ([row[name] for row in some] for name in ("text", "lang"))
+            index.add_batch([row["id"] for row in some], texts, within=groups)
+            if some[0] is rows[0]:
+                index.remove("doc-0")
+                index.snapshot()
+
+
+def group_answers(folder: Path, rows: list[Row], **options: Any) -> Row:
+    """What an index with groups says of its documents, and of all texts in each group."""
+    with neardup.Index.open(folder, **options) as index:
+        texts = [row["text"] for row in rows]
+        asked = {
+            str(group): index.query_batch(texts, within=[group] * len(texts))
+            for group in ("en", "el", None, "other")
+        }
+        return {
+            "fingerprint": index.spec.fingerprint,
+            "within": index.settings.within,
+            "documents": [fields(index.get(row["id"]), DOCUMENT) for row in rows[:MEMBERS]],
+            "answers": {
+                group: [fields(answer, ANSWER) for answer in answers]
+                for group, answers in asked.items()
+            },
+            "problems": index.verify(),
+        }
+
+
 # -- the service --------------------------------------------------------------------------------
 
 
@@ -523,6 +560,9 @@ def main(folder: Path) -> None:
         pack(work / f"index-{name}", folder / f"index-{name}.zip")
         indexes[name] = index_answers(work / f"index-{name}", rows, **index_key(name))
     write_json(folder / "index-answers.json", indexes)
+    make_groups(work / "groups", rows)
+    pack(work / "groups", folder / "index-groups.zip")
+    write_json(folder / "index-groups.json", group_answers(work / "groups", rows))
     command("index", "export", work / "index-texts", folder / "index.export")
     (folder / "key").write_text(
         command("keys", "add", "reader", "--data", work / "index-plain", "--scope", "read")

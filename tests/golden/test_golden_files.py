@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,26 @@ def test_index_answers_the_same(
             assert index.verify() == []
             said.append([make.fields(answer, make.ANSWER) for answer in answers])
     assert said[0] == said[1]
+
+
+def test_index_with_groups_answers_the_same(
+    golden: Path, tmp_path: Path, rows: list[make.Row]
+) -> None:
+    known = stored(golden, "index-groups.json")
+    before = make.unpack(golden / "index-groups.zip", tmp_path / "before")
+    store = sqlite3.connect(f"file:{before / 'g1' / 'index.sqlite'}?mode=ro", uri=True)
+    assert store.execute("PRAGMA user_version").fetchone() == (2,)
+    store.close()
+    assert as_stored(make.group_answers(before, rows, read_only=True)) == known
+    assert as_stored(make.group_answers(before, rows)) == known
+    make.make_groups(tmp_path / "now", rows)
+    assert as_stored(make.group_answers(tmp_path / "now", rows)) == known
+    found = {group: [answer[1] for answer in said] for group, said in known["answers"].items()}
+    assert len({tuple(said) for said in found.values()}) == 4, "the groups are apart"
+    assert any(found["en"]) and any(found["el"]) and any(found["None"])
+    with neardup.Index.open(before) as index:
+        assert not index.add("more", rows[1]["text"], within="en").is_copy
+        assert index.add("again", rows[1]["text"], within="en").duplicate_of == "more"
 
 
 def test_convert_of_an_old_index_is_undone(

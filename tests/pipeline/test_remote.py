@@ -221,7 +221,7 @@ def test_a_failed_upload_leaves_the_finished_run(
 
 def test_other_commands_say_who_reads_urls(s3: Any) -> None:
     ran = neardup("tune", f"s3://key:secret@{BUCKET}/a.jsonl", "-o", "tuned")
-    assert ran.code == 1 and "neardup dedup and exact" in ran.err and "secret" not in ran.err
+    assert ran.code == 1 and "neardup dedup, exact and" in ran.err and "secret" not in ran.err
 
 
 def test_what_is_not_read_of_a_prefix_is_named_by_urls(s3: Any) -> None:
