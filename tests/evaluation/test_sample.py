@@ -194,6 +194,7 @@ def test_sample_of_long_documents_is_smaller(monkeypatch):
 
 LOADED = """
 import sys
+from neardup import kernels
 from neardup.runtime import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
@@ -201,7 +202,8 @@ from neardup.evaluation.sample import choose_from_files
 from neardup.spec import Spec
 
 def loaded():
-    print(*sorted(name for name in sys.modules if name.startswith("neardup.kernels.")))
+    names = [name for names in kernels.KERNELS.values() for name in names]
+    print(*sorted(name for name in names if name in vars(kernels)))
 
 class Watched(Silent):
     def stage(self, name, total, unit):
@@ -218,7 +220,7 @@ def test_kernels_are_loaded_before_the_progress_begins(tmp_path):
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     begun, ended = ran.stdout.splitlines()
     assert begun == ended
-    assert "neardup.kernels.jsonl" in begun
+    assert "read_records" in begun
 
 
 def test_token_shingles_are_refused(tmp_path):

@@ -105,7 +105,9 @@ def list_results(
 
 def kernels_in_cache() -> list[dict[str, Any]]:
     """Return the folders of compiled kernels, with the bytes in each."""
-    return _with_sizes(runtime.kernel_folders())
+    from neardup.kernels import cache as kernel_cache
+
+    return _with_sizes(kernel_cache.kernel_folders())
 
 
 def fetched_in_cache() -> list[dict[str, Any]]:
@@ -178,7 +180,9 @@ def clear_results(
         return
     days = 0 if age is None else age / timedelta(days=1)
     if kernels:
-        count = runtime.remove_unused_kernels(days)
+        from neardup.kernels import cache as kernel_cache
+
+        count = kernel_cache.remove_unused_kernels(days)
     elif results is None:
         from neardup.pipeline.remote import remove_fetched
 
@@ -198,7 +202,12 @@ def warm_up(quiet: Quiet = False) -> None:
 
     from neardup import kernels
     from neardup.errors import OutputError
+    from neardup.kernels import shared_objects
 
+    if shared_objects.packaged_folder() is not None:
+        if not quiet:
+            print("the kernels for this processor came with the package: nothing is compiled")
+        return
     largest_first = sorted(kernels.KERNELS, key=lambda module: -len(kernels.KERNELS[module]))
     with (
         progress_for(quiet) as progress,
@@ -207,12 +216,7 @@ def warm_up(quiet: Quiet = False) -> None:
         progress.stage("compiling", len(largest_first), "modules")
         for _ in pool.imap_unordered(kernels.compile_module, largest_first):
             progress.advance(1)
-    missing = [
-        module
-        for module, names in kernels.KERNELS.items()
-        if not all(runtime.is_compiled(module, name) for name in names)
-    ]
-    if missing:
+    if not all(map(kernels.is_compiled, kernels.KERNELS)):
         raise OutputError(
             f"{runtime.cache_home()} can't be written: set XDG_CACHE_HOME to a folder that can"
         )

@@ -1,8 +1,8 @@
 """All compiled code: functions from arrays to arrays.
 
-The first access to a kernel (`kernels.band_keys`) imports its module, and Numba with it, and
-compiles that kernel if the cache does not have it. The other kernels of the module are compiled
-when they are accessed themselves.
+The first access to a kernel (`kernels.band_keys`) loads the shared object that has it, which a
+wheel brings, or which is compiled once into the cache. Where there is none and none can be made,
+Numba compiles the kernel into the process; the other kernels of its module when they are accessed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from neardup import runtime
+from neardup.errors import NeardupError
+from neardup.kernels import cache, object_cache
 
 KERNELS = {
     "bands": (
@@ -166,30 +168,48 @@ def __getattr__(name: str) -> Any:
 
 
 def _load(module: str, name: str) -> Any:
-    kernel = getattr(import_module(f"neardup.kernels.{module}"), name)
-    with runtime.time_compiling(module, name):
+    if cache.uses_objects() and (found := object_cache.find_object(module)) is not None:
+        return found[name]
+    with cache.time_compiling(module, name):
         try:
-            compiled = _compile(kernel, runtime.kernel_folder(module))
+            compiled = _compile(module, name, cache.kernel_folder(module))
         except (OSError, EOFError, pickle.UnpicklingError):
             # The cache is damaged, or can't be written: compile without it.
-            runtime.discard_kernels(module)
-            compiled = _compile(kernel, runtime.private_folder())
-    runtime.mark_compiled(module, name)
+            cache.discard_kernels(module)
+            compiled = _compile(module, name, runtime.private_folder())
+    cache.mark_compiled(module, name)
     return compiled
 
 
 def compile_module(module: str) -> None:
-    """Load all kernels of a module, so that the cache has them."""
+    """Compile all kernels of a module, so that the cache has them."""
     runtime.quiet = True
-    for name in KERNELS[module]:
-        getattr(sys.modules[__name__], name)
+    if cache.uses_objects() and object_cache.can_build(module):
+        object_cache.build_here(module)
+    else:
+        for name in KERNELS[module]:
+            getattr(sys.modules[__name__], name)
 
 
-def _compile(kernel: Any, cache: Path) -> Any:
-    import numba
+def is_compiled(module: str) -> bool:
+    """Return whether no process has to compile the kernels of a module."""
+    if cache.uses_objects() and object_cache.has_object(module):
+        return True
+    return all(cache.is_compiled(module, name) for name in KERNELS[module])
 
+
+def _compile(module: str, name: str, folder: Path) -> Any:
+    try:
+        import numba
+    except ImportError:
+        raise NeardupError(
+            "this installation has no kernels for Python "
+            f"{sys.version_info.major}.{sys.version_info.minor} on {object_cache.processor()}, and "
+            "can't compile them: pip install 'neardup[jit]'"
+        ) from None
+    kernel: Any = getattr(import_module(f"neardup.kernels.{module}"), name)
     config: Any = numba.config  # its attributes are set at run time, unknown to mypy
-    before, config.CACHE_DIR = config.CACHE_DIR, str(cache)
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
     try:
         return kernel.compiled()
     finally:

@@ -1,0 +1,292 @@
+"""Where compiled kernels go, and that a home that can't be written is no obstacle."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import neardup
+
+from neardup import kernels, runtime
+from neardup.kernels import cache, object_cache, shared_objects
+from neardup.pipeline.progress_display import PlainProgress
+
+ASK = "from neardup.kernels import cache; print(cache.kernel_folder('bands'))"
+
+
+def asked(**environment: str) -> Path:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Path(done.stdout.strip())
+
+
+def test_cache_folder_is_accessible_to_the_user_only(tmp_path):
+    found = asked(XDG_CACHE_HOME=str(tmp_path))
+    assert found.parent == tmp_path / "neardup"
+    assert found.is_dir()
+    assert found.stat().st_mode & 0o077 == 0
+
+
+def test_kernels_with_bounds_checks_have_a_separate_cache(tmp_path):
+    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    plain = asked(**home, NEARDUP_KERNELS="jit", NUMBA_BOUNDSCHECK="")
+    checked = asked(**home, NEARDUP_KERNELS="jit", NUMBA_BOUNDSCHECK="1")
+    objects = asked(**home, NEARDUP_KERNELS="", NUMBA_BOUNDSCHECK="")
+    assert len({plain, checked, objects}) == 3
+
+
+def test_unusable_cache_folder_falls_back_to_a_private_one(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    private = asked(XDG_CACHE_HOME=str(file))
+    assert private.parent.name.startswith("neardup-kernels-")
+    assert not private.parent.exists(), "it goes with the process"
+
+
+def test_every_exported_kernel_exists_in_its_module():
+    for module, names in kernels.KERNELS.items():
+        assert module not in {name for some in kernels.KERNELS.values() for name in some}
+        declared = import_module(f"neardup.kernels.{module}")
+        for name in names:
+            assert getattr(declared, name).function.__module__ == declared.__name__
+            assert callable(getattr(kernels, name))
+
+
+LOAD = """
+import numpy as np
+from neardup import kernels
+print(len(kernels.block_fills(np.zeros(8, np.uint64))))
+"""
+TWO = "from neardup import kernels; kernels.cuckoo_contains; kernels.block_fills"
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+JIT = {"NEARDUP_KERNELS": "jit"}
+
+
+@pytest.mark.parametrize(
+    ("way", "damaged"), [({}, ("so",)), ({}, ("json",)), (JIT, ("nbi", "nbc"))]
+)
+def test_damaged_cache_is_compiled_again(tmp_path, way, damaged):
+    home = {"XDG_CACHE_HOME": str(tmp_path), **way}
+    assert run(LOAD, **home).stdout == "513\n"
+    assert list(tmp_path.rglob(f"*.{damaged[0]}"))
+    for suffix in damaged:
+        for file in list(tmp_path.rglob(f"*.{suffix}")):
+            file.unlink()  # the processes that have loaded it keep it
+            file.write_bytes(b"")
+        done = run(LOAD, **home)
+        assert (done.stdout, done.returncode) == ("513\n", 0), done.stderr
+    again = run(LOAD, **home)
+    assert (again.stdout, again.returncode, again.stderr) == ("513\n", 0, "")
+
+
+def test_jit_compiles_a_kernel_alone_into_the_folder_of_its_module(tmp_path):
+    home = {"XDG_CACHE_HOME": str(tmp_path), **JIT}
+    run(TWO, **home)
+    folders = {path.name.split("-")[0]: path for path in (tmp_path / "neardup").iterdir()}
+    assert set(folders) == {"bloom", "cuckoo"}
+    compiled = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
+    assert compiled == {"bloom.block_fills", "cuckoo.cuckoo_contains"}
+    assert run(LOAD, **home).stderr == "", "nothing is compiled again"
+
+
+def test_objects_are_built_once_and_loaded_without_numba(tmp_path):
+    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    first = run(LOAD, **home)
+    assert first.stdout == "513\n"
+    assert "compiling kernels for the first use" in first.stderr
+    again = run(LOAD + "import sys; print('numba' in sys.modules)", **home)
+    assert (again.stdout, again.stderr) == ("513\nFalse\n", "")
+
+
+def test_without_a_compiler_numba_compiles_into_the_process(tmp_path):
+    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(tmp_path / "no-compiler"))
+    assert done.stdout == "513\n"
+    assert list(tmp_path.rglob("*.nbc"))
+    assert not list(tmp_path.rglob("*.so"))
+
+
+def test_object_that_cannot_be_built_is_compiled_into_the_process(tmp_path):
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho broken compiler >&2; exit 1\n")
+    broken.chmod(0o755)
+    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken))
+    assert done.stdout == "513\n"
+    assert "kernels are compiled into memory at each start" in done.stderr
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+from neardup import errors, kernels
+try: kernels.block_fills
+except errors.NeardupError as error: print(error)
+"""
+
+
+def test_without_objects_and_without_numba_the_cure_is_named(tmp_path):
+    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert "pip install 'neardup[jit]'" in run(WITHOUT_NUMBA, **home, **JIT).stdout
+
+
+def test_level_of_the_processor_is_one_that_llvm_knows(monkeypatch):
+    flags = "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave"
+    for machine, known, level in (
+        ("x86_64", flags, "x86-64-v3"),
+        ("x86_64", flags + " avx512f avx512bw avx512cd avx512dq avx512vl", "x86-64-v4"),
+        ("x86_64", flags.replace("bmi2", ""), "x86-64-v2"),
+        ("x86_64", "avx512f avx512bw avx512cd avx512dq avx512vl", "generic"),
+        ("aarch64", "", "generic"),
+    ):
+        monkeypatch.delenv("NEARDUP_CPU_LEVEL", raising=False)
+        monkeypatch.setattr(shared_objects.platform, "machine", lambda here=machine: here)
+        monkeypatch.setattr(shared_objects, "_processor_flags", lambda: set(known.split()))  # noqa: B023
+        assert shared_objects.processor_level.__wrapped__() == level
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (np.zeros(8, np.int64), 1, np.zeros(1, np.uint64), 0),
+        (np.zeros((1, 8), np.uint64), 1, np.zeros(1, np.uint64), 0),
+        (np.zeros(16, np.uint64)[::2], 1, np.zeros(1, np.uint64), 0),
+        (np.zeros(65, np.uint8)[1:].view(np.uint64), 1, np.zeros(1, np.uint64), 0),
+        (np.zeros(8, np.uint64).astype(">u8"), 1, np.zeros(1, np.uint64), 0),
+        (np.zeros(8, np.uint64), 1.5, np.zeros(1, np.uint64), 0),
+        (np.zeros(8, np.uint64), 1, [1], 0),
+        (np.zeros(8, np.uint64), 1, np.zeros(1, np.uint64)),
+        (np.zeros(8, np.uint64), 1, np.zeros(1, np.uint64), 0, 0),
+        (np.zeros(8, np.uint64), 1, np.zeros(1, np.uint64), "0"),
+    ],
+)
+def test_object_refuses_arguments_of_other_types(given):
+    assert cache.uses_objects()
+    with pytest.raises(TypeError, match="kernel bloom_contains takes"):
+        kernels.bloom_contains(*given)
+
+
+def test_object_writes_only_to_arrays_that_may_be_written():
+    words = np.zeros(8, np.uint64)
+    words.flags.writeable = False
+    keys = np.ones(1, np.uint64)
+    assert not kernels.bloom_contains(words, 2, keys, 0)[0]
+    with pytest.raises(TypeError, match="kernel bloom_insert takes"):
+        kernels.bloom_insert(words, 2, keys, 0, 1)
+
+
+def test_modules_of_a_run_are_those_that_are_built_together(tmp_path):
+    texts = tmp_path / "texts.jsonl"
+    words = " ".join(f"word{i}" for i in range(60))
+    texts.write_text("".join(f'{{"text": "{words} {i}"}}\n' for i in range(50)))
+    code = (
+        "import sys\nfrom neardup.kernels import object_cache\nfrom neardup.cli import main\n"
+        "seen, find = set(), object_cache.find_object\n"
+        "object_cache.find_object = lambda module: seen.add(module) or find(module)\n"
+        f"sys.argv = ['neardup', 'dedup', {str(texts)!r}, '-o', {str(tmp_path / 'out')!r}]\n"
+        "try: main()\n"
+        "finally: print(*sorted(seen), file=sys.stderr)"
+    )
+    done = run(code)
+    assert done.stderr.splitlines()[-1].split() == sorted(object_cache.RUN_MODULES)
+
+
+FORK = """
+import os, threading, time
+from neardup import kernels
+loading = threading.Thread(target=lambda: kernels.counting_insert)
+loading.start()
+time.sleep(0.05)
+child = os.fork()
+if child == 0:
+    kernels.block_fills
+    os._exit(7)
+loading.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_child_forked_while_kernels_are_loaded_does_not_hang(tmp_path):
+    assert run(FORK, XDG_CACHE_HOME=str(tmp_path)).stdout == "7\n"
+
+
+def test_cache_of_a_kernel_module_covers_the_modules_that_it_imports():
+    assert set(cache._sources("json_edit")) >= {
+        "kernels.compile",
+        "kernels.hashing",
+        "kernels.jsonl",
+        "kernels.lines",
+    }
+    assert "reference.json_records" in cache._sources("json_records")
+    assert "kernels.jsonl" not in cache._sources("bands")
+
+
+def test_kernels_that_no_run_uses_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    home = tmp_path / "neardup"
+    for name in ("bands-0123456789abcdef", "bands-fedcba9876543210", "trials"):
+        (home / name / "inside").mkdir(parents=True)
+    long_ago = time.time() - 31 * cache.DAY
+    for name in ("bands-0123456789abcdef", "trials"):
+        os.utime(home / name, (long_ago, long_ago))
+    assert cache.remove_unused_kernels() == 1
+    assert sorted(path.name for path in home.iterdir()) == ["bands-fedcba9876543210", "trials"]
+
+
+def test_clearing_and_listing_kernels(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "neardup" / "bands-0123456789abcdef"
+    folder.mkdir(parents=True)
+    (folder / "code").write_bytes(bytes(5_000))
+    assert "1 folder of compiled kernels, 5.0 KB" in neardup("cache", "list").out
+    listed = json.loads(neardup("cache", "list", "--json").out)["kernels"]
+    assert listed == [{"folder": folder.name, "bytes": 5_000}]
+    clear = ("cache", "clear", "--kernels", "--yes")
+    assert neardup(*clear, "--older-than", "1d").out == "0 removed\n"
+    assert neardup(*clear).out == "1 removed\n"
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_message_says_whether_compiled_kernels_are_kept(tmp_path, monkeypatch, kept):
+    said = []
+    monkeypatch.setattr(runtime, "quiet", False)
+    monkeypatch.setattr(runtime, "say", said.append)
+    monkeypatch.setattr(cache, "is_kept", lambda module: kept)
+    cache.announce("bands")
+    cache.announce("bands")
+    assert len(said) == 1, "it is said once"
+    assert ("XDG_CACHE_HOME" in said[0]) is not kept
+    assert ("first use" in said[0]) is kept
+
+
+def test_rate_does_not_count_compiling(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("neardup.pipeline.progress_display.time.monotonic", lambda: now[0])
+    progress = PlainProgress()
+    progress.stage("reading", 100, "bytes")
+    now[0] += 30.0
+    monkeypatch.setattr(runtime, "compiling_seconds", runtime.compiling_seconds + 28.0)
+    progress.advance(10)
+    assert progress.rate == 5.0
