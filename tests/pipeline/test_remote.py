@@ -105,7 +105,7 @@ def test_a_day_that_is_not_in_its_bucket_makes_no_index(s3: Any, tmp_path: Path)
     assert not os.path.exists("ix") and not os.path.exists("out")
     put(s3, **{"in/a.jsonl": DATA})
     ran = neardup("index", "build", "ix", f"{HERE}/in/a.jsonl", "-q")
-    refused(ran, 1, "URLs are inputs of neardup dedup, exact and index add -o: download it first")
+    refused(ran, 2, "URLs are inputs of neardup dedup, exact and index add -o: download it first")
 
 
 @pytest.mark.parametrize("what", ["in", "in/", "in/**/*.jsonl", "in/*/[ab].jsonl", "in/*/?.json?"])
@@ -221,7 +221,7 @@ def test_a_failed_upload_leaves_the_finished_run(
 
 def test_other_commands_say_who_reads_urls(s3: Any) -> None:
     ran = neardup("tune", f"s3://key:secret@{BUCKET}/a.jsonl", "-o", "tuned")
-    assert ran.code == 1 and "neardup dedup, exact and" in ran.err and "secret" not in ran.err
+    assert ran.code == 2 and "neardup dedup, exact and" in ran.err and "secret" not in ran.err
 
 
 def test_what_is_not_read_of_a_prefix_is_named_by_urls(s3: Any) -> None:

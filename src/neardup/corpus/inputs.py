@@ -268,7 +268,7 @@ def _recognised(file: InputFile) -> Recognised:
 def _glob(pattern: str, unread: UnreadFiles) -> list[Entry]:
     """Return the files that a glob matches, sorted by the bytes of their paths."""
     if is_url(pattern):
-        raise InputError(
+        raise UsageError(
             f"{_short(hide_secrets(pattern))}: URLs are inputs of neardup dedup, exact and index "
             "add -o: download it first"
         )
