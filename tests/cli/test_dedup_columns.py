@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,45 @@ def test_several_columns_stay_as_they_are_in_the_kept_files(tmp_path: Path) -> N
     assert len(removed(tmp_path / "out")) == 1
     lines = path.read_text().splitlines(keepends=True)
     assert (tmp_path / "out/kept/a.jsonl").read_text() == lines[0] + lines[2]
+
+
+def mixed_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    (folder / "b.html").write_text(OTHER)
+    (folder / "table.csv").write_text(f'nr,body\n1,"{TEXT}"\n2,something else\n')
+    with tarfile.open(folder / "arch.tar.gz", "w:gz") as archive:
+        archive.add(folder / "b.html", "pages/x.html")
+    return folder
+
+
+KINDS = [f"--include=*.{ending}" for ending in ("txt", "html", "csv", "tar.gz")]
+
+
+@pytest.mark.parametrize("text", ["body", "text,body", "title,body"])
+def test_a_csv_with_its_text_in_body_beside_an_archive_and_texts(tmp_path: Path, text: str) -> None:
+    folder = mixed_folder(tmp_path / "in")
+    if text == "title,body":
+        (folder / "more.csv").write_text("title\nonly a title\n")
+    out = tmp_path / "out"
+    dedup(folder, "-o", out, *KINDS, "--text", text)
+    assert removed(out) == [("b.html", "pages/x.html"), (f"{folder}/table.csv:0", "a.txt")]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"), [("text", "text"), ("body,titel", "titel"), ("text,bodi", "text")]
+)
+def test_a_missing_column_of_a_mixed_folder_is_found_before_anything_is_read(
+    tmp_path: Path, text: str, missing: str
+) -> None:
+    folder = mixed_folder(tmp_path / "in")
+    error = f"table.csv has no column {missing!r}; it has: nr, body."
+    for command in (("dedup",), ("dedup", "--dry-run"), ("exact",)):
+        ran = neardup(*command, folder, "-o", tmp_path / "out", *KINDS, "--text", text)
+        assert (ran.code, ran.err.count("\n")) == (2, 1)
+        assert error in ran.err
+    ran = neardup("index", "build", tmp_path / "index", folder, *KINDS, "--text", text)
+    assert ran.code == 2 and error in ran.err
 
 
 def test_hive_folders_and_saved_sketches(tmp_path: Path) -> None:

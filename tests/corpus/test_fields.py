@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import neardup
+from neardup.corpus.column_check import check_columns
 from neardup.corpus.documents import Columns
 from neardup.corpus.fields import MISSING, join_columns, join_values, look_up
 from neardup.corpus.inputs import find_inputs
@@ -169,8 +170,24 @@ def test_invalid_utf_8_in_one_part_rejects_the_row(tmp_path: Path, read: Read) -
 def test_a_missing_column_names_the_nearest(
     tmp_path: Path, read: Read, format: str, columns: Columns, message: str
 ) -> None:
+    path = write_rows(tmp_path / f"a.{format}")
     with pytest.raises(ColumnError, match=message):
-        read(write_rows(tmp_path / f"a.{format}"), columns)
+        check_columns(find_inputs([path]), columns)
+        read(path, columns)
+
+
+@pytest.mark.parametrize("format", NESTED)
+def test_one_of_several_columns_is_enough_for_a_file(
+    tmp_path: Path, read: Read, format: str
+) -> None:
+    first = write_rows(tmp_path / f"a.{format}", [{"doc": {"title": "A title"}}])
+    second = write_rows(tmp_path / f"b.{format}", [{"body": "A body"}])
+    third = write_rows(tmp_path / f"c.{format}", [{"doc.title,body": "As it is"}])
+    columns = Columns("doc.title,body")
+    check_columns(find_inputs([first, second]), columns)
+    check_columns(find_inputs([third]), columns)
+    texts = [read(path, columns).texts for path in (first, second, third)]
+    assert texts == [["A title"], ["A body"], ["As it is"]]
 
 
 @pytest.mark.parametrize("format", NESTED)

@@ -7,6 +7,7 @@ import gzip
 import lzma
 import os
 import re
+import shlex
 import socket
 from pathlib import Path
 
@@ -128,6 +129,26 @@ def test_folder_of_data_and_texts_is_refused_with_the_options_that_choose(tmp_pa
     assert {file.format for file in find_inputs([tmp_path], "text")} == {"text"}
     assert len(find_inputs([f"{tmp_path}/*.jsonl"])) == 1
     assert names(find_inputs([tmp_path], include=["*.md"])) == ["more.md", "notes.md"]
+
+
+def test_folder_of_data_and_texts_is_read_if_include_names_both(tmp_path: Path) -> None:
+    touch(tmp_path, "a.txt", "b.md", "part-0", "table.csv", "x.csv.gz")
+    (tmp_path / "part-1").write_text('{"text": "a"}\n')
+    with pytest.raises(UsageError) as refused:
+        find_inputs([tmp_path])
+    command = str(refused.value).partition("read both with ")[2].partition(", or by naming")[0]
+    patterns = shlex.split(command)[1::2]
+    assert patterns == ["part-1", "*.csv", "*.csv.gz", "*.txt", "*.md", "part-0"]
+    assert len(find_inputs([tmp_path], include=patterns)) == 6
+    assert names(find_inputs([tmp_path], include=["*.txt", "*.csv"])) == ["a.txt", "table.csv"]
+    with pytest.raises(UsageError, match="read both with"):  # one pattern may match by accident
+        find_inputs([tmp_path], include=["*a*", "*.csv"])
+
+
+def test_folder_of_many_kinds_is_refused_without_a_long_list(tmp_path: Path) -> None:
+    touch(tmp_path, "a.csv", *(f"{n}.e{n}" for n in range(20)))
+    with pytest.raises(UsageError, match="read both with an --include for each kind, or by naming"):
+        find_inputs([tmp_path])
 
 
 HUB = (

@@ -19,7 +19,7 @@ from neardup.corpus.folders import reason_of_name
 from neardup.corpus.format_table import BOM, COMPRESSION_OF_ENDING, formats_of_ending
 from neardup.errors import InputError
 
-COLUMNS: Final = ("text", "id")
+TEXT_COLUMN: Final = "text"
 UNPACK: Final = "data file or archive inside an archive, unpack it first"
 _MAX_ROWS = 1 << 14
 
@@ -51,8 +51,8 @@ class Members:
     unread: Counter[str] = field(default_factory=Counter)
 
     def table(self) -> pa.RecordBatch:
-        """Return the rows as a table of COLUMNS."""
-        columns = {"text": make_strings(self.texts), "id": make_strings(self.ids)}
+        """Return the rows as a table of texts and ids."""
+        columns = {TEXT_COLUMN: make_strings(self.texts), "id": make_strings(self.ids)}
         return pa.RecordBatch.from_pydict(columns)
 
 

@@ -41,6 +41,7 @@ from neardup.corpus.fields import (
     join_columns,
     list_table_fields,
     parts_of,
+    split_names,
     take_field,
     to_number,
 )
@@ -77,6 +78,9 @@ class Source:
 def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> Columns:
     """Return the columns with `id` decided; raise an error if one is missing.
 
+    Of several columns for the text, a file needs one: others may have the rest, which
+    `column_check` makes sure of.
+
     Args:
         columns: The columns that are asked for.
         names: The fields that exist: columns, and fields inside of them; only columns if texts
@@ -95,7 +99,10 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
             "or use --unit document"
         )
     for option in columns.asked():
-        for name in parts_of(columns, option, names):
+        parts = parts_of(columns, option, names)
+        if option == "text" and several and source.file is None:
+            parts = split_names(columns.text)
+        for name in parts:
             if names.count(name) > 1:
                 raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
             if is_in_list(name, names):
@@ -125,9 +132,8 @@ def _missing(name: str, option: str, names: Sequence[str], source: Source) -> Us
 
 def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Documents:
     """Return the table's rows as documents; `columns` are resolved. Ids keep their type."""
-    texts, rejected = _convert_texts(table, columns, source)
-
     fields = list_table_fields(table.schema, columns)
+    texts, rejected = _convert_texts(table, columns, source, fields)
 
     def values(name: str, ranks: bool = False) -> pa.Array:
         return _values(table, name, source, fields, ranks)
@@ -148,11 +154,11 @@ def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: So
 
 
 def _convert_texts(
-    table: pa.RecordBatch | pa.Table, columns: Columns, source: Source
+    table: pa.RecordBatch | pa.Table, columns: Columns, source: Source, fields: Sequence[str]
 ) -> tuple[pa.Array, dict[int, str]]:
     """Return the texts, or token ids, and the reason of each rejected row."""
     read = _token_column if columns.tokens else _text_column
-    names = parts_of(columns, "text", table.schema.names)
+    names = parts_of(columns, "text", fields)
     parts = [read(_column(table, name), source, name) for name in names]
     if len(parts) == 1:
         return parts[0]

@@ -36,6 +36,8 @@ _DEEPEST, _SAMPLED = 8, 1000
 def parts_of(columns: Columns, option: str, names: Sequence[str]) -> list[str]:
     """Return the names that an option stands for; several if it asks for a text of several.
 
+    Of several, those that exist; all of them if none does.
+
     Args:
         columns: The columns that are asked for.
         option: The option, a key of `columns.asked()`.
@@ -44,6 +46,16 @@ def parts_of(columns: Columns, option: str, names: Sequence[str]) -> list[str]:
     name = columns.asked()[option]
     if option != "text" or name in names or "," not in name:
         return [name]
+    parts = split_names(name)
+    return [part for part in parts if part in names] or parts
+
+
+def split_names(name: str) -> list[str]:
+    """Return the single names of several columns.
+
+    >>> split_names("title, body")
+    ['title', 'body']
+    """
     return [part.strip() for part in name.split(",")]
 
 
@@ -81,7 +93,7 @@ def look_up_texts(records: Sequence[Mapping[str, Any]], columns: Columns) -> lis
     values = [look_up(record, name) for record in records]
     if "," not in name:
         return values
-    parts = [part.strip() for part in name.split(",")]
+    parts = split_names(name)
     return [
         join_values([look_up(record, part) for part in parts]) if value is MISSING else value
         for record, value in zip(records, values, strict=True)

@@ -193,6 +193,13 @@ class Patterns:
                 selected.append(entry)
         return selected
 
+    def included_by(self, below: str) -> frozenset[str]:
+        """Return the patterns of --include that match a path below the folder."""
+        parts = _parts(below)
+        return frozenset(
+            name for name, pattern in self._include.items() if any(map(pattern.fullmatch, parts))
+        )
+
     def _matches(
         self, option: str, patterns: dict[str, re.Pattern[str]], parts: Sequence[str]
     ) -> bool:

@@ -55,6 +55,8 @@ from neardup.runtime import Progress
 from neardup.spec import check_choice
 
 LONGEST_SHOWN = 100
+_MOST_PATTERNS = 8
+"""More than this are not listed in a message."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +309,7 @@ Found = list[tuple[Entry, InputFile]]
 
 
 def _folder(folder: str, format: str, patterns: Patterns, unread: UnreadFiles) -> Found:
-    """Return the files in a folder; either all data files, or all texts."""
+    """Return the files in a folder: data files or texts; both if --include names them."""
     entries = walk_folder(folder, unread)
     if not entries:
         raise MissingInput(
@@ -315,7 +317,7 @@ def _folder(folder: str, format: str, patterns: Patterns, unread: UnreadFiles) -
         )
     chosen = patterns.select(entries, unread)
     found = [(entry, _file(entry.path, entry.below, format, folder)) for entry in chosen]
-    return _of_one_kind(folder, found, unread) if format == AUTO else found
+    return _of_one_kind(folder, found, patterns, unread) if format == AUTO else found
 
 
 def _file(path: str, kept_name: str, format: str, base: str | None) -> InputFile:
@@ -341,8 +343,11 @@ def _folders_between(base: str, folder: str) -> tuple[str, ...]:
     return tuple(map(printable, below.split(os.sep))) if below else ()
 
 
-def _of_one_kind(folder: str, found: Found, unread: UnreadFiles) -> Found:
-    """Return the data files without their companions, or the texts; refuse a mixture."""
+def _of_one_kind(folder: str, found: Found, patterns: Patterns, unread: UnreadFiles) -> Found:
+    """Return the data files without their companions, or the texts.
+
+    A mixture is refused, unless each is named by patterns of its own: then the user knows of both.
+    """
     found = _without_empty_texts(found)
     kinds = [(entry.below, not file.row.is_document) for entry, file in found]
     companions = find_companions(kinds)
@@ -350,15 +355,30 @@ def _of_one_kind(folder: str, found: Found, unread: UnreadFiles) -> Found:
         if entry.below in companions:
             unread.add(entry.path, COMPANION)
     left = [(entry, file) for entry, file in found if entry.below not in companions]
-    data = [entry.path for entry, file in left if not file.row.is_document]
-    texts = [entry.path for entry, file in left if file.row.is_document]
-    if data and texts:
+    data = [entry for entry, file in left if not file.row.is_document]
+    texts = [entry for entry, file in left if file.row.is_document]
+    if data and texts and not _are_named_apart(data, texts, patterns):
+        of_data, of_texts = _own_patterns(data, texts), _own_patterns(texts, data)
+        both = " ".join(f"--include {pattern}" for pattern in (*of_data, *of_texts))
+        if len(of_data) + len(of_texts) > _MOST_PATTERNS:
+            both = "an --include for each kind"
         raise UsageError(
             f"{printable(folder)}: data files ({_list_names(data)}) and texts "
-            f"({_list_names(texts)}): choose with --include {_common_pattern(data)} or --include "
-            f"{_common_pattern(texts)}, or read every file as one document with --format text"
+            f"({_list_names(texts)}): read both with {both}, or by naming the files instead of the "
+            f"folder; choose with --include {of_data[0]} or --include {of_texts[0]}; or read every "
+            "file as one document with --format text"
         )
     return left
+
+
+def _are_named_apart(data: list[Entry], texts: list[Entry], patterns: Patterns) -> bool:
+    """Return whether --include names data files and texts by different patterns."""
+    of_data, of_texts = (
+        [patterns.included_by(entry.below) for entry in entries] for entries in (data, texts)
+    )
+    return all([*of_data, *of_texts]) and not (
+        frozenset().union(*of_data) & frozenset().union(*of_texts)
+    )
 
 
 def _without_empty_texts(found: Found) -> Found:
@@ -380,16 +400,25 @@ def _is_empty_unknown(file: InputFile) -> bool:
     return is_unknown and not read_head(path, file.compression, FEW_BYTES)
 
 
-def _common_pattern(paths: list[str]) -> str:
-    """Return a pattern for these files: their most common ending, or one of their names."""
-    endings: Counter[str] = Counter()
-    for path in paths:
-        stem, last = os.path.splitext(os.path.basename(path))
-        inner = os.path.splitext(stem)[1] if last.lower() in COMPRESSION_OF_ENDING else last
-        endings[inner and (inner if inner == last else inner + last)] += 1
-    ending = endings.most_common(1)[0][0]
-    name = os.path.basename(paths[0])
-    return shlex.quote(printable(f"*{ending}" if ending else name))
+def _own_patterns(entries: list[Entry], others: list[Entry]) -> list[str]:
+    """Return patterns for these files that match none of the others, for a command.
+
+    These are their endings, the most common first; or their names, if they have none of their own.
+    """
+    taken = {_ending(entry.path) for entry in others} | {""}
+    counts = Counter(
+        os.path.basename(entry.path) if ending in taken else f"*{ending}"
+        for entry in entries
+        for ending in [_ending(entry.path)]
+    )
+    return [shlex.quote(printable(pattern)) for pattern, _ in counts.most_common()]
+
+
+def _ending(path: str) -> str:
+    """Return how the name of a file ends, with the ending of its format before a compression's."""
+    stem, last = os.path.splitext(os.path.basename(path))
+    inner = os.path.splitext(stem)[1] if last.lower() in COMPRESSION_OF_ENDING else last
+    return inner and (inner if inner == last else inner + last)
 
 
 def _without_collisions(files: list[InputFile]) -> list[InputFile]:
@@ -406,9 +435,9 @@ def _without_collisions(files: list[InputFile]) -> list[InputFile]:
     ]
 
 
-def _list_names(paths: Iterable[str]) -> str:
+def _list_names(entries: Iterable[Entry]) -> str:
     """Return the first three file names, for a message."""
-    names = [printable(os.path.basename(path)) for path in islice(paths, 4)]
+    names = [printable(os.path.basename(entry.path)) for entry in islice(entries, 4)]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 

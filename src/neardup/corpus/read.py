@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from neardup.corpus import columnar, delimited, tar_members, warc, zip_members
-from neardup.corpus.archives import Member, group_members
+from neardup.corpus import archives, columnar, delimited, tar_members, warc, zip_members
 from neardup.corpus.columns import (
     Source,
     add_folder_values,
@@ -227,8 +226,8 @@ def _cut_zip(cut: Cut) -> Iterator[Chunk]:
     return _cut_members(cut, zip_members.read_members(cut.file, cut.meter))
 
 
-def _cut_members(cut: Cut, members: Iterable[Member]) -> Iterator[Chunk]:
-    for group in group_members(members, cut.size, cut.file.name, cut.file.encoding):
+def _cut_members(cut: Cut, members: Iterable[archives.Member]) -> Iterator[Chunk]:
+    for group in archives.group_members(members, cut.size, cut.file.name, cut.file.encoding):
         table = group.table()
         data = _packed(table, table.schema.names)
         yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
@@ -341,6 +340,8 @@ def _pick_from_all(
 def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     file = chunk.files[0]
     source = Source.of(file)
+    if not file.row.has_columns:  # --text is about the files that have columns
+        columns = replace(columns, text=archives.TEXT_COLUMN)
     table = pa.ipc.open_stream(chunk.data, options=_ONE_THREAD).read_next_batch()
     documents = convert_table(table, resolve_columns(columns, table.schema.names, source), source)
     documents.ids = to_strings(documents.ids)

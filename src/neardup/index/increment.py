@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.corpus.column_check import check_columns
 from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Documents, make_strings
 from neardup.corpus.read import Chunk, parse_chunk
@@ -270,6 +271,7 @@ class IncrementAdder:
     ) -> None:
         self._opened, self._job, self._folder = opened, job, folder
         self._adopted, self._progress = adopted, progress
+        check_columns(job.inputs, job.columns)
         self.shards = cut_shards(job.inputs, job.reading)
         self.indexed_before = 0
         self.first = FirstDocuments(job.options.spec)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from neardup.corpus.column_check import check_columns
 from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
@@ -204,6 +205,7 @@ def batches(
     def read(chunk: Chunk) -> Documents:
         return parse_chunk(chunk, columns)
 
+    check_columns(files, columns)
     batch, file, row = DocumentBatch(), None, 0
     for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
         if chunk.files[0] != file:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from neardup.corpus.column_check import check_columns
 from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import Chunk, parse_chunk
@@ -462,6 +463,7 @@ def sketch_inputs(
         try:
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
             if not bad:
+                check_columns(job.inputs, job.columns)
                 check_disk(job, folder, shards, progress, maker, None if maker else first)
             job = _count_frequent(job, folder, shards, earlier, progress)
             earlier.check(job.storage, job.options.verify == "exact", job.columns)

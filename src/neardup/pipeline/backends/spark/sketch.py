@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 import neardup
+from neardup.corpus.column_check import check_columns
 from neardup.corpus.documents import make_strings
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse_chunk
@@ -216,6 +217,7 @@ def _sketch_once(
     memory: int,
     skipped: dict[str, str],
 ) -> SketchedFiles:
+    check_columns(job.inputs, job.columns)
     earlier.check(job.storage, job.options.verify == "exact", job.columns)
     before = [
         _drop_keep_column(shard)

@@ -1,0 +1,88 @@
+"""Find out that a column is missing before all files are read.
+
+A run over files of one kind reads the first of them before the others. Of several kinds, the first
+file of each is looked into here. Of several columns for the text, each file may lack some, but not
+all files: a misspelt name would be left out silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from neardup.corpus import warc
+from neardup.corpus.columns import Source, resolve_columns
+from neardup.corpus.conversion import COLUMNAR, DELIMITED, JSON, read_header, stored_schema
+from neardup.corpus.documents import Columns
+from neardup.corpus.fields import list_record_fields, list_table_fields, split_names
+from neardup.corpus.format_table import BOM
+from neardup.corpus.inputs import InputFile
+from neardup.corpus.jsonl import load_records
+from neardup.corpus.read import parse_chunk, read_chunks, stored_bytes
+from neardup.corpus.streams import name_read_errors
+from neardup.errors import InputError
+
+
+def check_columns(files: Sequence[InputFile], columns: Columns) -> None:
+    """Raise `UsageError` if a column that is asked for is missing.
+
+    Args:
+        files: The input files. What can't be read in them is left to the reading of all.
+        columns: The columns that are asked for.
+    """
+    firsts = {(file.format, file.path.suffix): file for file in reversed(files)}.values()
+    if len(firsts) > 1:
+        for file in reversed(firsts):
+            _read_first(file, columns)
+    if "," in columns.text and not columns.tokens and not columns.rewritten:
+        _check_parts(files, columns)
+
+
+def _check_parts(files: Sequence[InputFile], columns: Columns) -> None:
+    """Raise `ColumnError` if no file has one of several columns for the text.
+
+    A file that has none of them is left to the reading, whose error says more.
+    """
+    missing = split_names(columns.text)
+    if not all(file.row.has_columns for file in files):
+        # Files that are texts have no columns, and are asked for by the default's name.
+        missing = [part for part in missing if part != Columns.text]
+    first: tuple[InputFile, list[str]] | None = None
+    for file in (file for file in files if file.row.has_columns):
+        fields: list[str] = []
+        with suppress(InputError):
+            fields = _list_fields(file, columns)
+        if columns.text in fields:
+            return
+        if set(fields) & set(split_names(columns.text)):
+            first = first or (file, fields)
+            missing = [part for part in missing if part not in fields]
+        if not missing:
+            return
+    if first is not None:
+        resolve_columns(replace(columns, text=missing[0]), first[1], Source.of(first[0]))
+
+
+def _list_fields(file: InputFile, columns: Columns) -> list[str]:
+    """Return the columns of a file, and the fields inside of them; of JSON, by its beginning."""
+    if file.format in COLUMNAR:
+        return list_table_fields(stored_schema(file), columns)
+    if file.format in DELIMITED:
+        return read_header(file)
+    if file.format not in JSON:
+        return list(warc.COLUMNS)
+    for chunk in read_chunks(file, columns):
+        with name_read_errors(file):
+            lines = stored_bytes(chunk).removeprefix(BOM).split(b"\n")
+        records, _ = load_records([line for line in lines if line.strip()], may_be_long=True)
+        return list_record_fields(records, columns)
+    return []
+
+
+def _read_first(file: InputFile, columns: Columns) -> None:
+    """Read the first documents of a file, so that a missing column is an error."""
+    with suppress(InputError):
+        for chunk in read_chunks(file, columns):
+            parse_chunk(chunk, columns)
+            break
