@@ -5,30 +5,21 @@
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
-# Kernels are machine code. They are compiled for a kind of processor, not for the one that happens to build
-# the image: x86-64-v3 is Intel since 2013 and AMD since 2015; use generic for others, such as ARM.
-ARG CPU=x86-64-v3
-ENV NUMBA_CPU_NAME=${CPU} \
-    NUMBA_CPU_FEATURES="" \
-    XDG_CACHE_HOME=/opt/neardup/cache \
+# Kernels are machine code, compiled for levels of processors; the running one chooses. On ARM: generic.
+ARG LEVELS="x86-64-v2 x86-64-v3 x86-64-v4"
+ENV NEARDUP_LEVELS=${LEVELS} \
     PATH=/opt/neardup/bin:$PATH
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE NOTICE ./
 COPY src src
-# Numba compares the times of source files to the nanosecond; layers of an image keep whole seconds.
 # The versions are the ranges of pyproject.toml.
 # hadolint ignore=DL3013
-RUN python -m venv /opt/neardup \
-    && pip install --no-cache-dir ".[html,serve]" \
-    && find /opt/neardup/lib -path '*/neardup/kernels/*.py' -exec touch --date=@1700000000 {} + \
-    && neardup warm-up
+RUN python -m venv /opt/neardup && pip install --no-cache-dir ".[html,serve]"
 
 FROM python:${PYTHON}-slim AS batch
-ARG CPU=x86-64-v3
-ENV NUMBA_CPU_NAME=${CPU} \
-    NUMBA_CPU_FEATURES="" \
-    XDG_CACHE_HOME=/opt/neardup/cache \
-    PATH=/opt/neardup/bin:$PATH
+ENV PATH=/opt/neardup/bin:$PATH
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin neardup \
     && install --directory --owner neardup --group neardup --mode 0700 /data
 COPY --from=build --chown=neardup:neardup /opt/neardup /opt/neardup

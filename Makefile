@@ -20,7 +20,7 @@ setup: .venv/ready java
 # The package alone is all that the demo needs.
 .venv/package: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[jit]"
 	touch $@
 
 .venv/ready: .venv/package
@@ -83,9 +83,12 @@ coverage: setup
 	$(COMPILE)
 	$(PYTEST) --cov --cov-report term:skip-covered --cov-report html
 
-# Kills, corruption and random settings in full size, ten times the examples of each property: half an hour.
+# Kills, corruption and random settings in full size, ten times the examples of each property; kernels
+# by the JIT and for the oldest processors: three quarters of an hour.
 soak: setup
 	$(PYTEST) tests --hypothesis-profile soak -m "slow or hypothesis"
+	NEARDUP_KERNELS=jit $(PYTEST) tests/kernels
+	NEARDUP_CPU_LEVEL=x86-64-v2 $(PYTEST) tests/kernels
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
 bench: bench-core bench-sketches bench-batch bench-plan bench-online bench-spark

@@ -1,8 +1,9 @@
 """Build the source archive and the wheel in dist/, check them, and try the wheel as a user would.
 
 Nothing is uploaded. The version must have a section in CHANGELOG.md and be the one of CITATION.cff;
-twine reads the metadata; the wheel must hold the licence and nothing but the package; in a new
-virtual environment it must be imported, say its version and deduplicate a small file.
+twine reads the metadata; the wheel must hold the licence, compiled kernels and nothing but the
+package; in a new virtual environment, without Numba, it must be imported, say its version and
+deduplicate a small file without compiling anything.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def check_contents(wheel: Path) -> None:
     assert any(name.endswith("/LICENSE") for name in names), "the wheel has no LICENSE"
     assert "neardup/py.typed" in names, "the wheel has no py.typed"
     foreign = {name.split("/")[0] for name in names if ".dist-info/" not in name} - {"neardup"}
+    assert any(name.startswith("neardup/kernels/objects/") for name in names), "it has no kernels"
     assert not foreign, f"the wheel holds {', '.join(sorted(foreign))}"
 
 
@@ -74,6 +76,9 @@ def try_wheel(wheel: Path, version: str) -> None:
         kept = (folder / "clean/kept/rows.jsonl").read_text("utf-8").splitlines()
         assert [json.loads(line)["id"] for line in kept] == ["a", "c"]
         assert (folder / "clean/report.html").is_file()
+        missing = "import importlib.util as u; print(u.find_spec('numba'))"
+        assert run(python, "-c", missing).strip() == "None", "the wheel brings Numba"
+        assert "came with the package" in run(neardup, "warm-up")
 
 
 def main() -> None:
@@ -82,7 +87,7 @@ def main() -> None:
     run(sys.executable, "-m", "build", "--outdir", DIST)
     archives = sorted(DIST.iterdir())
     run(sys.executable, "-m", "twine", "check", "--strict", *archives)
-    wheel = DIST / f"neardup-{version}-py3-none-any.whl"
+    (wheel,) = DIST.glob(f"neardup-{version}-*.whl")
     check_contents(wheel)
     try_wheel(wheel, version)
     for archive in archives:

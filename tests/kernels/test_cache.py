@@ -83,10 +83,12 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 JIT = {"NEARDUP_KERNELS": "jit"}
+OBJECTS = {"NEARDUP_KERNELS": "", "NUMBA_BOUNDSCHECK": ""}
+needs_objects = pytest.mark.skipif(not cache.uses_objects(), reason="kernels are not objects here")
 
 
 @pytest.mark.parametrize(
-    ("way", "damaged"), [({}, ("so",)), ({}, ("json",)), (JIT, ("nbi", "nbc"))]
+    ("way", "damaged"), [(OBJECTS, ("so",)), (OBJECTS, ("json",)), (JIT, ("nbi", "nbc"))]
 )
 def test_damaged_cache_is_compiled_again(tmp_path, way, damaged):
     home = {"XDG_CACHE_HOME": str(tmp_path), **way}
@@ -113,7 +115,7 @@ def test_jit_compiles_a_kernel_alone_into_the_folder_of_its_module(tmp_path):
 
 
 def test_objects_are_built_once_and_loaded_without_numba(tmp_path):
-    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    home = {"XDG_CACHE_HOME": str(tmp_path), **OBJECTS}
     first = run(LOAD, **home)
     assert first.stdout == "513\n"
     assert "compiling kernels for the first use" in first.stderr
@@ -122,7 +124,7 @@ def test_objects_are_built_once_and_loaded_without_numba(tmp_path):
 
 
 def test_without_a_compiler_numba_compiles_into_the_process(tmp_path):
-    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(tmp_path / "no-compiler"))
+    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(tmp_path / "no-compiler"), **OBJECTS)
     assert done.stdout == "513\n"
     assert list(tmp_path.rglob("*.nbc"))
     assert not list(tmp_path.rglob("*.so"))
@@ -132,7 +134,7 @@ def test_object_that_cannot_be_built_is_compiled_into_the_process(tmp_path):
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho broken compiler >&2; exit 1\n")
     broken.chmod(0o755)
-    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken))
+    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken), **OBJECTS)
     assert done.stdout == "513\n"
     assert "kernels are compiled into memory at each start" in done.stderr
 
@@ -181,12 +183,13 @@ def test_level_of_the_processor_is_one_that_llvm_knows(monkeypatch):
         (np.zeros(8, np.uint64), 1, np.zeros(1, np.uint64), "0"),
     ],
 )
+@needs_objects
 def test_object_refuses_arguments_of_other_types(given):
-    assert cache.uses_objects()
     with pytest.raises(TypeError, match="kernel bloom_contains takes"):
         kernels.bloom_contains(*given)
 
 
+@needs_objects
 def test_object_writes_only_to_arrays_that_may_be_written():
     words = np.zeros(8, np.uint64)
     words.flags.writeable = False
@@ -196,6 +199,7 @@ def test_object_writes_only_to_arrays_that_may_be_written():
         kernels.bloom_insert(words, 2, keys, 0, 1)
 
 
+@needs_objects
 def test_modules_of_a_run_are_those_that_are_built_together(tmp_path):
     texts = tmp_path / "texts.jsonl"
     words = " ".join(f"word{i}" for i in range(60))

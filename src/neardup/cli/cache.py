@@ -198,23 +198,23 @@ def warm_up(quiet: Quiet = False) -> None:
     For images and for tests. Takes a minute or two; kernels that are compiled already take no time.
     """
     import os
-    from multiprocessing import get_context
+    from concurrent.futures import ThreadPoolExecutor
 
     from neardup import kernels
     from neardup.errors import OutputError
     from neardup.kernels import shared_objects
 
-    if shared_objects.packaged_folder() is not None:
+    if all(map(shared_objects.packaged_folder, kernels.KERNELS)):
         if not quiet:
             print("the kernels for this processor came with the package: nothing is compiled")
         return
     largest_first = sorted(kernels.KERNELS, key=lambda module: -len(kernels.KERNELS[module]))
     with (
         progress_for(quiet) as progress,
-        get_context("spawn").Pool(os.cpu_count()) as pool,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         progress.stage("compiling", len(largest_first), "modules")
-        for _ in pool.imap_unordered(kernels.compile_module, largest_first):
+        for _ in pool.map(kernels.compile_module, largest_first):
             progress.advance(1)
     if not all(map(kernels.is_compiled, kernels.KERNELS)):
         raise OutputError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
 import sys
 import threading
 from importlib import import_module
@@ -182,13 +183,21 @@ def _load(module: str, name: str) -> Any:
 
 
 def compile_module(module: str) -> None:
-    """Compile all kernels of a module, so that the cache has them."""
-    runtime.quiet = True
+    """Compile all kernels of a module in a process of its own, so that the cache has them."""
+    if is_compiled(module):
+        return
     if cache.uses_objects() and object_cache.can_build(module):
-        object_cache.build_here(module)
+        object_cache.build_for_cache(module)
     else:
-        for name in KERNELS[module]:
-            getattr(sys.modules[__name__], name)
+        code = "import sys; from neardup import kernels; kernels.load_module(sys.argv[1])"
+        subprocess.run([sys.executable, "-c", code, module], check=True)  # noqa: S603  # our own
+
+
+def load_module(module: str) -> None:
+    """Load all kernels of a module."""
+    runtime.quiet = True
+    for name in KERNELS[module]:
+        getattr(sys.modules[__name__], name)
 
 
 def is_compiled(module: str) -> bool:

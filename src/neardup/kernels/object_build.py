@@ -1,6 +1,6 @@
 """Compile modules of kernels ahead of time, to shared objects that need no Numba. See decision 040.
 
-    python -m neardup.kernels.object_build FOLDER LEVEL NAME MODULE [MODULE ...]
+    python -m neardup.kernels.object_build FOLDER LEVEL MODULE
 
 All that depends on numba.pycc, which Numba will remove one day, is here.
 """
@@ -14,7 +14,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,20 +32,16 @@ with warnings.catch_warnings():
     CC: Any = import_module("numba.pycc").CC
 
 
-def build_object(folder: Path, level: str, name: str, modules: Sequence[str]) -> None:
-    """Compile all kernels of modules to one object in a folder, and list their argument types.
+def build_object(folder: Path, level: str, module: str) -> None:
+    """Compile all kernels of a module to an object in a folder, and list their argument types.
 
     Args:
         folder: Where the object is written, complete or not at all.
         level: The instructions that may be used, as LLVM names them (x86-64-v3); or "generic".
-        name: The name of the object.
-        modules: The names of the modules in `kernels.KERNELS`.
+        module: The name of the module in `kernels.KERNELS`.
     """
-    declared = {
-        kernel: getattr(import_module(f"neardup.kernels.{module}"), kernel)
-        for module in modules
-        for kernel in kernels.KERNELS[module]
-    }
+    source = import_module(f"neardup.kernels.{module}")
+    declared = {kernel: getattr(source, kernel) for kernel in kernels.KERNELS[module]}
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".") as work:
         target: Any = _Object(shared_objects.PYTHON_NAME)
@@ -62,9 +57,9 @@ def build_object(folder: Path, level: str, name: str, modules: Sequence[str]) ->
         }
         listed = Path(work) / "kernels.json"
         listed.write_text(json.dumps(stated))
-        listed.replace(shared_objects.list_path(folder, name))
+        listed.replace(shared_objects.list_path(folder, module))
         built = Path(work) / target.output_file
-        built.replace(shared_objects.object_path(folder, name))  # last: an object has its list
+        built.replace(shared_objects.object_path(folder, module))  # last: an object has its list
 
 
 class _Object(CC):  # type: ignore[misc]  # Numba has no types
@@ -112,4 +107,4 @@ def describe_type(kind: Any) -> str:
 
 
 if __name__ == "__main__":
-    build_object(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])
+    build_object(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -22,8 +22,6 @@ from neardup import runtime
 from neardup.kernels import cache, shared_objects
 from neardup.kernels.shared_objects import Kernel
 
-PACKAGED_NAME: Final = "kernels"
-"""The object of all kernels in a package."""
 RUN_MODULES: Final = (
     "verification",
     "minhash",
@@ -47,8 +45,8 @@ def find_object(module: str) -> dict[str, Kernel] | None:
     Args:
         module: The name of the module in `kernels.KERNELS`.
     """
-    if (packaged := _load_packaged()) is not None:
-        return packaged
+    if (packaged := shared_objects.packaged_folder(module)) is not None:
+        return shared_objects.load_object(packaged, module)
     if has_object(module) and (found := _load(module)) is not None:
         return found
     if not can_build(module):
@@ -61,7 +59,7 @@ def find_object(module: str) -> dict[str, Kernel] | None:
 
 def has_object(module: str) -> bool:
     """Return whether the package or the cache has the object of a module."""
-    if shared_objects.packaged_folder() is not None:
+    if shared_objects.packaged_folder(module) is not None:
         return True
     return shared_objects.object_path(cache.kernel_folder(module), module).exists()
 
@@ -69,12 +67,6 @@ def has_object(module: str) -> bool:
 def processor() -> str:
     """Return the processor that objects are for, for messages."""
     return f"{shared_objects.processor_level()} ({sysconfig.get_platform()})"
-
-
-@cached
-def _load_packaged() -> dict[str, Kernel] | None:
-    folder = shared_objects.packaged_folder()
-    return None if folder is None else shared_objects.load_object(folder, PACKAGED_NAME)
 
 
 def _load(module: str) -> dict[str, Kernel] | None:
@@ -88,25 +80,16 @@ def _load(module: str) -> dict[str, Kernel] | None:
 
 def can_build(module: str) -> bool:
     """Return whether an object can be built and kept."""
-    return cache.is_kept(module) and _has_compiler()
+    return cache.is_kept(module) and has_compiler()
 
 
 @cached
-def _has_compiler() -> bool:
+def has_compiler() -> bool:
     """Return whether Numba, its tools and a C compiler with Python's headers are there."""
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     header = Path(sysconfig.get_path("include")) / "Python.h"
     tools = all(importlib.util.find_spec(name) for name in ("numba", "setuptools"))
     return tools and header.exists() and shutil.which(compiler) is not None
-
-
-def build_here(module: str) -> None:
-    """Build the object of a module in this process, unless the cache has it."""
-    if not has_object(module):
-        from neardup.kernels.object_build import build_object
-
-        folder, level = cache.kernel_folder(module), shared_objects.processor_level()
-        build_object(folder, level, module, [module])
 
 
 def _build(module: str) -> bool:
@@ -117,17 +100,31 @@ def _build(module: str) -> bool:
         # The one that is waited for comes first.
         missing.sort(key=lambda name: name != module)
         pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="kernels")
-        _builds.update({name: pool.submit(_run_build, name) for name in missing})
+        _builds.update({name: pool.submit(build_for_cache, name) for name in missing})
         pool.shutdown(wait=False)
     return _builds[module].result()
 
 
-def _run_build(module: str) -> bool:
-    folder, level = cache.kernel_folder(module), shared_objects.processor_level()
+def build_for_cache(module: str) -> bool:
+    """Build the object of a module into the cache; return whether it could be."""
+    problem = build_object(cache.kernel_folder(module), shared_objects.processor_level(), module)
+    if problem is None:
+        return True
+    runtime.say(f"kernels are compiled into memory at each start, as no object can be: {problem}")
+    return False
+
+
+def build_object(folder: Path, level: str, module: str) -> str | None:
+    """Build the object of a module in a process of its own; return what went wrong, if anything.
+
+    Args:
+        folder: Where the object is written.
+        level: The processor that it is for, see `shared_objects.LEVELS`.
+        module: The name of the module in `kernels.KERNELS`.
+    """
     package = str(Path(__file__).parents[2])
     paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    arguments = [str(folder), level, module, module]
-    command = [sys.executable, "-m", "neardup.kernels.object_build", *arguments]
+    command = [sys.executable, "-m", "neardup.kernels.object_build", str(folder), level, module]
     try:
         done = subprocess.run(  # noqa: S603  # our own module
             command,
@@ -138,10 +135,7 @@ def _run_build(module: str) -> bool:
             text=True,
         )
     except OSError as error:
-        problem = str(error)
-    else:
-        if done.returncode == 0 and has_object(module):
-            return True
-        problem = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    runtime.say(f"kernels are compiled into memory at each start, as no object can be: {problem}")
-    return False
+        return str(error)
+    if done.returncode == 0 and shared_objects.object_path(folder, module).exists():
+        return None
+    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

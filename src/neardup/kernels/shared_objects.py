@@ -47,14 +47,14 @@ NUMBERS: Final[dict[str, tuple[type, ...]]] = {
 Kernel: TypeAlias = Callable[..., Any]
 
 
-def object_path(folder: Path, name: str) -> Path:
-    """Return where an object is in a folder."""
-    return folder / f"{name}{SUFFIX}"
+def object_path(folder: Path, module: str) -> Path:
+    """Return where the object of a kernel module is in a folder."""
+    return folder / f"{module}{SUFFIX}"
 
 
-def list_path(folder: Path, name: str) -> Path:
+def list_path(folder: Path, module: str) -> Path:
     """Return where the argument types of its kernels are."""
-    return folder / f"{name}.json"
+    return folder / f"{module}.json"
 
 
 @cache
@@ -84,20 +84,28 @@ def _processor_flags() -> set[str]:
     return set()
 
 
-def packaged_folder() -> Path | None:
-    """Return the folder of the wheel's objects for this processor; None if there is none."""
-    folder = PACKAGED / processor_level()
-    return folder if folder.is_dir() else None
+def packaged_folder(module: str) -> Path | None:
+    """Return the folder of the wheel that has a module's object for this processor; None without.
+
+    Args:
+        module: The name of the module in `kernels.KERNELS`.
+    """
+    if not PACKAGED.is_dir():
+        return None
+    levels, here = [*LEVELS, GENERIC], processor_level()
+    usable = levels[levels.index(here) :] if here in levels else [here]
+    folders = (PACKAGED / level for level in usable)
+    return next((folder for folder in folders if object_path(folder, module).exists()), None)
 
 
-def load_object(folder: Path, name: str) -> dict[str, Kernel]:
-    """Load an object; return its kernels by their names.
+def load_object(folder: Path, module: str) -> dict[str, Kernel]:
+    """Load the object of a kernel module; return its kernels by their names.
 
     Raises:
         OSError, ImportError, ValueError: It is not there, or damaged.
     """
-    declared = json.loads(list_path(folder, name).read_bytes())
-    path, imported = str(object_path(folder, name)), f"{name}.{PYTHON_NAME}"
+    declared = json.loads(list_path(folder, module).read_bytes())
+    path, imported = str(object_path(folder, module)), f"{module}.{PYTHON_NAME}"
     loader = importlib.machinery.ExtensionFileLoader(imported, path)
     spec = importlib.machinery.ModuleSpec(imported, loader, origin=path)
     loaded = importlib.util.module_from_spec(spec)

@@ -296,7 +296,7 @@ def _make_question() -> Callable[[int], str]:
 
         facts = {"python": sys.executable}
         try:
-            import numba  # noqa: F401
+            import numpy  # noqa: F401
             import pyarrow  # noqa: F401
 
             import neardup
