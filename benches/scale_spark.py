@@ -111,6 +111,7 @@ class Rates:
             reread=self.match,
             match=0.0,
             set=0.0,
+            compare=0.0,
             pair=0.0,
             member=self.decide / profile.members,
             table=self.tables / self.removed,

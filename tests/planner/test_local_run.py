@@ -91,9 +91,13 @@ def test_parallel_stages_use_all_cores() -> None:
     one, four = (stages(Sla(10**6, memory=64 * GB, cores=cores)) for cores in (1, 4))
     for name in ("sketch", "match", "band"):
         assert one[name].seconds / four[name].seconds == pytest.approx(4 * Costs().efficiency)
-    for name in ("rank", "decide", "tables", "filter"):
+    for name in ("rank", "tables", "filter"):
         assert one[name].seconds == four[name].seconds
     assert all(one[name].work == four[name].work for name in one)
+    # Of deciding, all cores compare pairs; one sorts and decides them.
+    compared = Costs().compare * 10**6 * PROFILE.compared
+    saved = compared * (1 - 1 / (4 * Costs().efficiency))
+    assert one["decide"].seconds - four["decide"].seconds == pytest.approx(saved)
 
 
 def test_slow_disk_limits_runs_beyond_memory() -> None:

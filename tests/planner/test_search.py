@@ -91,6 +91,65 @@ def test_one_permutation_is_chosen_only_if_minhash_is_too_slow() -> None:
     assert missed.predicted.machines > 1
 
 
+MANY_FILES: dict[str, Any] = {"documents": "300M", "bytes": "5KB", "purpose": "files"}
+
+
+def test_i_ask_for_a_rate_and_don_t_get_a_slower_point_than_without_one() -> None:
+    without = made(**MANY_FILES, cores=32, memory="64GB")
+    for rate in (100, 10_000):
+        found = made(**MANY_FILES, cores=32, memory="64GB", rate=rate)
+        assert found.predicted.rate >= without.predicted.rate
+        assert found.options["verify"] == "exact"
+        assert "bits" not in found.options
+    # It can't be met: the fastest point of all is chosen.
+    assert not found.met
+    others = [made(**MANY_FILES, cores=32, memory="64GB", slots=slots) for slots in (128, 256, 512)]
+    assert found.predicted.rate > max(one.predicted.rate for one in others)
+    assert "the fastest that were tried" in reason(found)
+
+
+def test_a_rate_that_exact_verification_reaches_does_not_drop_it() -> None:
+    assert made(**MANY_FILES, cores=32, rate=400).options["slots"] > 128
+    found = made(**MANY_FILES, cores=32, rate=1_500)
+    assert found.met
+    assert found.options["verify"] == "exact"
+    said = str(found.to_json())
+    assert "the limit is 0 B" not in said
+
+
+def test_the_cores_that_a_plan_asks_for_are_enough() -> None:
+    asked: dict[str, Any] = {"documents": "10M", "bytes": "5KB", "memory": "64GB"}
+    for purpose, rate in (("files", 20_000), ("index", 50_000)):
+        [problem] = made(**asked, purpose=purpose, rate=rate).problems
+        assert problem.limit == "rate"
+        [cores] = re.findall(r"^give ([\d,]+) cores$", problem.cures[0])
+        enough = int(cores.replace(",", ""))
+        assert made(**asked, purpose=purpose, rate=rate, cores=enough).met
+        assert not made(**asked, purpose=purpose, rate=rate, cores=enough // 2).met
+
+
+def test_a_plan_does_not_ask_for_cores_that_would_not_help() -> None:
+    [problem] = made(**MANY_FILES, cores=32, memory="64GB", rate=10_000).problems
+    assert not any("cores" in cure for cure in problem.cures)
+    assert "the stage decide takes" in problem.message
+    assert "share the work among machines with --engine spark" in problem.cures
+    [asked] = re.findall(r"ask for ([\d,]+) documents a second", " ".join(problem.cures))
+    rate = int(asked.replace(",", ""))
+    assert made(**MANY_FILES, cores=32, memory="64GB", rate=rate).met
+
+
+def test_estimates_that_a_rate_needs_say_what_exact_verification_reaches() -> None:
+    asked: dict[str, Any] = {**MANY_FILES, "documents": "10M", "cores": 32, "memory": "64GB"}
+    slots = {"slots": 512}
+    fast = made(**asked, **slots, verify="estimate").predicted.rate
+    slow = made(**asked, **slots, verify="exact").predicted.rate
+    found = made(**asked, **slots, rate=(fast + slow) / 2)
+    assert found.options["verify"] == "estimate"
+    [verification] = [one for one in found.choices if one.name == "verification"]
+    [exact] = verification.rejected
+    assert f"{slow:,.0f} documents a second" in exact.why
+
+
 def test_short_documents_never_get_one_permutation() -> None:
     found = made(purpose="index", shingles=20, rate=1e7)
     assert found.options["sketch"] == "minhash"

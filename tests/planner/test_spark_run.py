@@ -172,7 +172,7 @@ def test_stage_costs_of_a_small_run_by_hand() -> None:
     shingling = costs.reread * 3 + costs.match * 0.8 + (1000 + 400) * rows.pass_row
     assert seen["shingling"].work == pytest.approx(shingling)
     assert seen["shingling"].written == 800_000
-    deciding = costs.set * 0.8 + costs.pair * 500 + costs.member * 2300
+    deciding = costs.set * 0.8 + (costs.compare + costs.pair) * 500 + costs.member * 2300
     assert seen["deciding"].work == seen["deciding"].alone == pytest.approx(deciding)
     tables = 1000 * rows.pass_row + 100 * (costs.table + 2 * rows.sort_row)
     assert seen["writing tables"].work == pytest.approx(tables)

@@ -48,11 +48,13 @@ class Costs:
     reread              finding candidates again in a MB of input
     match               parsing, shingling and sorting a MB of candidates' sets
     set                 reading a MB of sets to compare them
-    pair                comparing a pair
+    compare             comparing the sets of a pair
+    pair                sorting, merging and deciding a pair, in all rounds
     member              a place in a shared bucket, in all rounds
     table               a removed document in the tables of OUT
     keep                writing a MB of kept files
     lookup              looking up and adding a document in one table of an index (MinHashLSH)
+    verify              comparing a pair in an index
     efficiency          speed per core of several cores, relative to one core
     disk                bytes per second, read or written, where files don't fit into memory
     source              where the figures come from, for people
@@ -71,11 +73,13 @@ class Costs:
     reread: float = 9e-4
     match: float = 5.5e-3
     set: float = 1e-3
-    pair: float = 1e-6
+    compare: float = 4.5e-7
+    pair: float = 9e-7
     member: float = 2.5e-7
     table: float = 1.7e-6
     keep: float = 7e-4
     lookup: float = 2e-6
+    verify: float = 1e-6
     efficiency: float = 0.8
     disk: float = 1e9
     source: str = f"stored figures, of {MEASURED_ON}"
@@ -199,11 +203,13 @@ def correct_costs(
                 "reread",
                 "match",
                 "set",
+                "compare",
                 "pair",
                 "member",
                 "table",
                 "keep",
                 "lookup",
+                "verify",
             )
         },
         source=f"measured here with {count:,} documents on {workers} cores",

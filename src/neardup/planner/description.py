@@ -179,7 +179,8 @@ def _describe_machine(plan: Plan) -> list[tuple[str, str]]:
             f"{format_duration(predicted.work)} of the processor",
         ),
         ("rate", f"{predicted.rate:,.0f} documents a second"),
-        ("machines", f"{predicted.machines:,}"),
+        # A run over files is on one machine, or on Spark.
+        *([("machines", f"{predicted.machines:,}")] if plan.sla.purpose == "index" else []),
     ]
 
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from neardup.formatting import format_bytes, format_duration, format_large_number, format_number
 from neardup.lsh.curve import Curve
-from neardup.planner.prediction import chance_collision_rate, standard_error, stored_bytes
+from neardup.planner.prediction import (
+    Prediction,
+    chance_collision_rate,
+    standard_error,
+    stored_bytes,
+)
 from neardup.planner.requirements import FULL, WIDTHS
 from neardup.planner.search import (
     SLOTS,
@@ -74,7 +79,6 @@ def _width(search: Search, solution: Solution) -> Choice:
     sla, spec, chosen = search.sla, solution.options.spec, solution.bits
     place = _where(search)
     room = sla.memory if place == "memory" else sla.disk
-    total = solution.predicted.memory if place == "memory" else solution.predicted.disk
     rejected = []
     for bits in (WIDE, *WIDTHS):
         if bits == chosen:
@@ -84,11 +88,7 @@ def _width(search: Search, solution: Solution) -> Choice:
         if bits == WIDE:
             why = "twice the bytes for the same error"
         elif bits > chosen:
-            needed = total + size - solution.predicted.signatures
-            why = (
-                f"{format_bytes(needed)} of {place} with the rest, "
-                f"the limit is {format_bytes(room or 0)}"
-            )
+            why = f"with the rest, {_say_missed(search, _with_bits(search, solution, bits))}"
         else:
             why = "no requirement needs less"
         rejected.append(RejectedValue(_bits(bits), figures, why))
@@ -99,9 +99,8 @@ def _width(search: Search, solution: Solution) -> Choice:
         reason = f"whole slots are the default, {asked}"
     else:
         reason = (
-            f"the widest that fit into {format_bytes(room or 0)} of {place}: bands are made "
-            "of whole "
-            "slots before these are cut"
+            "the widest that meet the requirements: bands are made of whole slots before these "
+            "are cut"
         )
     each, of_all = stored_bytes(solution.options), format_bytes(solution.predicted.signatures)
     return Choice(
@@ -110,6 +109,30 @@ def _width(search: Search, solution: Solution) -> Choice:
         f"{reason}; {each:,} bytes a document, {of_all} in all",
         rejected,
     )
+
+
+def _with_bits(search: Search, solution: Solution, bits: int) -> Prediction:
+    """Predict the solution with slots of another width."""
+    options = solution.options
+    return search.at(
+        options.spec.slots, bits, options.spec.sketch, options.verify, options.curve.parts[0]
+    ).predicted
+
+
+def _say_missed(search: Search, rejected: Prediction) -> str:
+    """Return which requirements a rejected point misses; if none, that the chosen one was tried
+    before."""
+    sla = search.sla
+    said = {
+        "memory": f"{format_bytes(rejected.memory)} of memory, "
+        f"the limit is {format_bytes(sla.memory or 0)}",
+        "disk": f"{format_bytes(rejected.disk)} of disk, "
+        f"the limit is {format_bytes(sla.disk or 0)}",
+        "rate": f"{rejected.rate:,.0f} documents a second, {sla.rate or 0:,.0f} are required",
+        "precision": f"a precision of {rejected.precision:.4f}, {sla.precision or 0:g} is required",
+    }
+    missed = [said[name] for name in find_missed(sla, rejected) if name in said]
+    return " and ".join(missed) or f"takes {format_duration(rejected.seconds)}"
 
 
 def _bits(bits: int) -> str:
@@ -141,6 +164,8 @@ def _slots(search: Search, solution: Solution) -> Choice:
         reason = _faster(solution, solution.slower)
     elif slots == SLOTS:
         reason = "the default"
+    elif "rate" in find_missed(sla, solution.predicted):
+        reason = "the fastest that were tried"
     elif slots > SLOTS and least > SLOTS:
         reason = f"a recall of {sla.recall:g} at {sla.threshold:g} needs at least {least}"
     elif slots > SLOTS:
@@ -295,7 +320,7 @@ def _tables(search: Search, solution: Solution) -> Choice:
 
 def _verification(search: Search, solution: Solution) -> Choice:
     """Explain how candidates are verified: exactly, unless the shingles don't fit."""
-    options, sla = solution.options, search.sla
+    options = solution.options
     other = "estimate" if options.verify == "exact" else "exact"
     alternative = search.at(
         options.spec.slots, solution.bits, options.spec.sketch, other, options.curve.parts[0]
@@ -311,10 +336,7 @@ def _verification(search: Search, solution: Solution) -> Choice:
         why = f"wrong by {error} at the threshold: half of the pairs there fail"
     else:
         reason = f"by signatures, wrong by {solution.predicted.error:.3f} at the threshold"
-        why = (
-            f"the shingles take {format_bytes(alternative.disk)} of disk, "
-            f"the limit is {format_bytes(sla.disk or 0)}"
-        )
+        why = f"with all shingles, {_say_missed(search, alternative)}"
     if search.fixed.verify is not None:
         reason, why = f"as given: {reason}", "not asked for"
     return Choice("verification", options.verify, reason, [RejectedValue(other, figures, why)])

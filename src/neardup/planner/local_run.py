@@ -94,6 +94,7 @@ class LocalRun:
         hashes, keys, workers = self._slices
         buckets = count * (A_MEMBER * load.members + A_BUCKET * load.buckets)
         band_slots = spec.width // 8 * self.options.curve.slots
+        comparing = count * costs.compare * load.compared
         deciding = costs.set * self._sets / MB + count * (
             costs.pair * load.compared + costs.member * load.members
         )
@@ -116,12 +117,14 @@ class LocalRun:
                 self._text + 16 * count,
                 self._sets,
             ),
-            self._stage(
+            StageCost(
                 "decide",
-                deciding,
-                1,
+                # Pairs are compared by all cores; one pairs, sorts and decides.
+                deciding + comparing / cores,
+                deciding + comparing,
                 buckets + self._sets,
                 count * A_PAIR * (load.compared + load.removed),
+                self._memory("decide"),
             ),
             self._stage(
                 "tables", costs.table * count * load.removed, 1, 0, A_ROW * count * load.removed

@@ -388,8 +388,15 @@ def _workloads(sla: Sla, sampled: SampledCorpus | None) -> Callable[[Options], W
     if sampled is None:
         return cache(lambda options: assume_workload(sla, options))
     times = max(sla.documents / sampled.documents, 1.0)
-    return cache(
-        lambda options: scale_workload(
-            sampled.workload(options), times, options.hash_tables.count * options.limit
-        )
-    )
+    measured: dict[tuple[Any, ...], Workload] = {}
+
+    def measure(options: Options) -> Workload:
+        # Who meets whom does not depend on stored bits and verification: bands are made before.
+        tables, spec = options.hash_tables, options.spec
+        key = (spec.sketch, spec.slots, str(tables.stated), options.threshold, options.limit)
+        if key not in measured:
+            most = tables.count * options.limit
+            measured[key] = scale_workload(sampled.workload(options), times, most)
+        return measured[key]
+
+    return measure

@@ -273,7 +273,7 @@ class Predictor:
         shingles = 8 * sla.shingles if options.verify == "exact" else 0.0
         keys = 8 * tables if spec.narrow else 0
         each = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
-        each += tables * costs.lookup + workload.compared * costs.pair
+        each += tables * costs.lookup + workload.compared * costs.verify
         held = tables_bytes(count, workload.removed, tables)
         return {
             "memory": costs.base + held + count * stored_bytes(options),

@@ -2,7 +2,7 @@
 
 Whole slots are preferred to narrow ones, exact verification to estimates. The defaults are kept
 unless they miss a requirement, or a run would be much faster with more slots, which make steeper
-bands.
+bands. Where no operating point is fast enough for the required rate, the fastest is chosen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MANY_SLOTS: Final = 1024
 STEEPEST: Final = 1024
 """The most slots that are tried for steeper bands."""
 TOO_LONG: Final = 1.5
-"""Slots are rejected if a run takes this many times as long as with more slots."""
+"""Slots are rejected if a run takes this many times as long as with more slots; and exact
+verification and whole slots, if the required rate is missed all the same."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Search:
 
     def _first(self) -> Solution:
         """Return the first solution that misses nothing, or the first of those that miss least."""
-        tried: list[tuple[tuple[int, int], Solution]] = []
+        tried: list[tuple[tuple[float, ...], Solution]] = []
         for verify, slots, bits, sketch in self._in_order():
             solution = self.at(slots, bits, sketch, verify)
             missed = find_missed(self.sla, solution.predicted)
@@ -92,7 +93,10 @@ class Search:
                 return solution
             # In doublings: slightly fewer bytes are not worth a worse operating point.
             bytes_over = sum(math.ceil(missed.get(name, 0.0)) for name in ("memory", "disk"))
-            tried.append(((len(missed), bytes_over), solution))
+            seconds = solution.predicted.seconds if "rate" in missed else 0.0
+            if verify == "estimate" or bits < FULL:
+                seconds *= TOO_LONG
+            tried.append(((len(missed), bytes_over, seconds), solution))
         return min(tried, key=lambda one: one[0])[1]
 
     def _in_order(self) -> Iterator[tuple[str, int, int, str]]:
@@ -100,8 +104,10 @@ class Search:
         fixed, first = self.fixed, self.slots
         narrow = WIDTHS if fixed.bits is None else (fixed.bits,)
         for verify in VERIFIED if fixed.verify is None else (fixed.verify,):
-            # A better estimate needs more slots; if memory is short, fewer are better than none.
-            more = (first * 2, first * 4, first * 8) if verify == "estimate" else ()
+            # A better estimate needs more slots, and so does a rate: steeper bands are faster. If
+            # memory is short, fewer are better than none.
+            steeper = verify == "estimate" or self.sla.rate is not None
+            more = (first * 2, first * 4, first * 8) if steeper else ()
             fewer = (first // 2, first // 4, first // 8)
             others = [slots for slots in (*more, *fewer) if self._enough(slots)]
             for slots in (first, *([] if fixed.slots else others)):

@@ -302,7 +302,7 @@ class SparkRun:
         )
         deciding = (
             costs.set * amounts.sets / MB
-            + costs.pair * amounts.compared
+            + (costs.compare + costs.pair) * amounts.compared
             + costs.member * amounts.members
         )
         if amounts.ranges:

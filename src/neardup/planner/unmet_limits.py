@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from neardup.formatting import format_bytes, format_number
+from neardup.formatting import format_bytes, format_count, format_duration, format_number
 from neardup.lsh.curve import Curve
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
+from neardup.planner.prediction import Prediction
 from neardup.planner.search import Search, Solution, best_curve, find_missed, least_slots
 
+MOST_CORES = 1_024
+"""Hardly a machine has more."""
+MANY_COMPARED = 10
+"""Pairs a document, of which most are compared in vain."""
 FLAT, FEW_DOCUMENTS = 2, 10_000
 """Bands of at most FLAT rows make most documents candidates; small corpora can afford it."""
 
@@ -147,10 +152,53 @@ def _rate(search: Search, solution: Solution) -> UnmetLimit:
     """Describe a missed rate."""
     sla, reached = search.sla, solution.predicted.rate
     wanted = sla.rate or 0.0
-    cores = math.ceil(sla.cores * wanted / reached)
-    message = f"{wanted:,.0f} documents a second arrive, {sla.cores} cores take {reached:,.0f}"
-    cures = [f"give {cores} cores", f"use {solution.predicted.machines} machines"]
+    cores = _enough_cores(search, solution)
+    message = f"{wanted:,.0f} documents a second arrive, "
+    message += f"{format_count(sla.cores, 'core')} take {reached:,.0f}"
+    cures = [f"give {cores:,} cores"] if cores is not None else []
+    if sla.purpose == "index":
+        cures.append(f"use {solution.predicted.machines:,} machines")
+        return UnmetLimit("rate", wanted, reached, message, cures)
+    longest = max(solution.predicted.stages, key=lambda stage: stage.seconds)
+    if cores is None:
+        most = _with_cores(search, solution, MOST_CORES).rate
+        message += (
+            f", {MOST_CORES:,} would take {most:,.0f} (the stage {longest.name} takes "
+            f"{format_duration(longest.seconds)} of {format_duration(solution.predicted.seconds)}, "
+            "and hardly less with more cores)"
+        )
+    if longest.name == "decide" and solution.predicted.compared > MANY_COMPARED:
+        cures.append(
+            "ask for a higher threshold or a lower recall, so that fewer than "
+            f"{format_number(solution.predicted.compared)} pairs a document are compared"
+        )
+    if longest.name != "start":
+        cures.append("share the work among machines with --engine spark")
+    cures.append(f"ask for {math.floor(reached):,} documents a second")
     return UnmetLimit("rate", wanted, reached, message, cures)
+
+
+def _enough_cores(search: Search, solution: Solution) -> int | None:
+    """Return the least number of cores with which all requirements are met but those that are
+    missed besides the rate; None if no machine has as many."""
+    others = find_missed(search.sla, solution.predicted).keys() - {"rate"}
+
+    def enough(cores: int) -> bool:
+        return find_missed(search.sla, _with_cores(search, solution, cores)).keys() <= others
+
+    few, many = search.sla.cores, MOST_CORES
+    if few >= many or not enough(many):
+        return None
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
+
+
+def _with_cores(search: Search, solution: Solution, cores: int) -> Prediction:
+    """Predict the solution on a machine with another number of cores."""
+    predict = replace(search.predict, sla=replace(search.predict.sla, cores=cores))
+    return predict(solution.options)
 
 
 def _documents(search: Search, _: Solution) -> UnmetLimit:
