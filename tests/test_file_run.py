@@ -120,7 +120,11 @@ def test_one_file_has_the_kept_rows_and_what_was_asked_for_besides(
     with pytest.raises(UsageError, match="removed="):
         _ = bare.removed
     with pytest.raises(UsageError, match="for one file as the output"):
-        neardup.dedup_files(corpus, tmp_path / "folder", removed=table)
+        neardup.dedup_files(corpus, tmp_path / "folder", report=page)
+    rows = tmp_path / "removed.csv"
+    listed = neardup.dedup_files(corpus, tmp_path / "folder", text="body", removed=rows)
+    assert [line.partition(",")[0] for line in rows.read_text().split()] == ['"id"', '"b"', '"c"']
+    assert listed.removed.to_arrow()["id"].to_pylist() == ["b", "c"]
     for wrong in (("-", None), (corpus, "-")):
         with pytest.raises(UsageError, match="are for the command line"):
             neardup.dedup_files(*wrong)

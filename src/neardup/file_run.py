@@ -89,8 +89,8 @@ def dedup_files(
         merge_rows: Join rows with the same value in this column into one document, in any file.
         pairs: Also write all similar pairs, not only those that decided.
         no_kept: Write the decisions only, not the kept rows.
-        removed: If `out` is a file: the file for the table of removed documents, .parquet or
-            .jsonl.
+        removed: A file for the table of removed documents, besides `out`: .parquet, .jsonl or
+            .csv.
         report: If `out` is a file: the file for the report, an HTML page.
         save_sketches: Keep the sketches in `out`, for `against` and for other thresholds.
         keep_full: With `bits`: keep the full slots in the saved sketches too, for other bands.
@@ -253,8 +253,8 @@ class RunResult:
     def removed(self) -> TableFile:
         """The removed documents with their witnesses, in input order: removed.parquet."""
         file = self._job.file
-        if file is not None and file.removed is not None and file.removed.suffix == ".parquet":
-            return TableFile(file.removed, self)
+        if file is not None and file.removed and file.removed.path.suffix == ".parquet":
+            return TableFile(file.removed.path, self)
         return self._table("removed")
 
     @property

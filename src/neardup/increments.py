@@ -68,7 +68,7 @@ def add_files(
         within: The column of the groups, if the index has groups; by default that of the index.
             A new index has groups if it is given.
         no_kept: Write the decisions only, not the new rows.
-        removed: If `out` is a file: the file for the table of removed documents.
+        removed: A file for the table of removed documents, besides `out`.
         report: If `out` is a file: the file for the report.
         strict: Stop at the first bad row, instead of rejecting it.
         max_rejected: The largest share of rejected documents, as in `dedup_files`.

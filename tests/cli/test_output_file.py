@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -88,6 +92,43 @@ def test_removed_and_report_on_request(tmp_path: Path) -> None:
     assert sorted(os.listdir()) == ["a.jsonl", "b.html", "b.jsonl", "r", "run"]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_removed_list_beside_a_folder_has_the_rows_of_its_table(
+    tmp_path: Path, ending: str
+) -> None:
+    asked = ("dedup", "a.jsonl", "-o", "run", "--removed", f"removed.{ending}", "-q")
+    ran = neardup(*asked)
+    assert ran.code == 0, ran.err
+    rows = table(tmp_path / "run", "removed")
+    path = tmp_path / f"removed.{ending}"
+    if ending == "csv":
+        with open(path, newline="") as file:
+            assert [row["id"] for row in csv.DictReader(file)] == [row["id"] for row in rows]
+    else:
+        assert read_rows(path) == rows
+    refused(neardup(*asked), 2, f"removed.{ending} exists", "--force")
+    assert neardup(*asked, "--force").code == 0
+    assert neardup("exact", "a.jsonl", "-o", "same", "--removed", f"same.{ending}").code == 0
+    assert neardup("dedup", "a.jsonl", "-o", "new", "--removed", f"new/list.{ending}").code == 0
+
+
+def test_shell_loop_over_the_removed_files_of_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "my notes"
+    (folder / "old").mkdir(parents=True)
+    for name in ("a note.txt", "old/a note.txt", "other.txt"):
+        (folder / name).write_text("something else" if "other" in name else "the same words")
+    guide = Path(__file__).parents[2].joinpath("docs", "command-line.md").read_text("utf-8")
+    recipe = guide.partition("### What to do with removed files")[2].partition("### ")[0]
+    (loop,) = [line for line in recipe.splitlines() if "while" in line and "python" in line]
+    assert neardup("dedup", folder, "-o", "clean", "--removed", "removed.jsonl", "-q").code == 0
+    (tmp_path / "notes").symlink_to(folder)
+    (tmp_path / "duplicates").mkdir()
+    shell = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}\n{loop}'
+    subprocess.run(["bash", "-c", shell], check=True)
+    assert not (folder / "old/a note.txt").exists()
+    assert os.listdir("duplicates") == ["a note.txt"]
+
+
 def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text("mine")
     refused(neardup("dedup", "a.jsonl", "-o", "b.jsonl", "-q"), 2, "b.jsonl exists", "--force")
@@ -130,8 +171,11 @@ def test_a_failed_run_leaves_the_old_file(tmp_path: Path) -> None:
         (("-o", "b.jsonl", "--pairs"), ("--pairs", "folder")),
         (("-o", "b.jsonl", "--save-sketches"), ("--save-sketches", "folder")),
         (("-o", "b.jsonl", "--no-kept"), ("--no-kept", "folder")),
-        (("-o", "out", "--removed", "r.parquet"), ("--removed", "removed.parquet")),
-        (("-o", "b.jsonl", "--removed", "r.txt"), ("r.txt", ".parquet or .jsonl")),
+        (("-o", "out", "--removed", "out/removed.parquet"), ("a name of the run's own",)),
+        (("-o", "out", "--removed", "out/kept/r.csv"), ("a name of the run's own",)),
+        (("-o", "out", "--removed", "a.jsonl"), ("a.jsonl is an input",)),
+        (("-o", "out", "--removed", "s3://bucket/r.csv"), ("a local file",)),
+        (("-o", "b.jsonl", "--removed", "r.txt"), ("r.txt", ".parquet, .jsonl or .csv")),
         (("-o", "b.jsonl", "--removed", "b.jsonl"), ("the same file",)),
         (("-o", "b.csv"), ("jsonl", "csv", ".jsonl")),
         (("-o", "b.txt"), ("text", ".jsonl or .parquet")),

@@ -136,8 +136,7 @@ Removed = Annotated[
     str | None,
     option(
         "FILE",
-        "If OUT is a file or standard output: also write the table of removed documents, .parquet "
-        "or .jsonl.",
+        "Also write the table of removed documents to a file of its own: .parquet, .jsonl or .csv.",
         default="none",
         panel=OUTPUT,
     ),

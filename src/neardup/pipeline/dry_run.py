@@ -12,7 +12,8 @@ from neardup.corpus.shards import cut_shards, read_stamp
 from neardup.errors import UsageError
 from neardup.formatting import format_bytes, format_count
 from neardup.pipeline.job import Job
-from neardup.pipeline.output import check_free, check_output
+from neardup.pipeline.output import check_free
+from neardup.pipeline.run import check_folder
 from neardup.pipeline.stages.sketch import default_maker, estimate_disk
 from neardup.wording import format_method
 
@@ -30,7 +31,7 @@ def describe_job(job: Job) -> str:
             "--dry-run reads the first documents, and a pipe can be read only once: give files"
         )
     if job.file is None:
-        check_output(job.out, job.inputs, job.folders, job.against)
+        check_folder(job)
         check_free(job.out, job.force)
         place, kept = job.out, f"{job.out}/kept" if job.kept else "no kept rows"
     else:

@@ -26,7 +26,7 @@ from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.options import Options
 from neardup.pipeline.budget import Budget, check_workers
-from neardup.pipeline.output_file import OutputFile, choose_output
+from neardup.pipeline.output_file import OutputFile, RemovedList, choose_output, choose_removed
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.pipeline.stored_shards import StoredCorpus
 from neardup.sketcher import Sketcher
@@ -65,6 +65,7 @@ class Job:
     ignored         lines that are not part of any document
     key             the secret of keyed hashes
     frequencies     document frequencies that shingles are weighted by
+    removed         the list of removed documents that is written besides OUT, if OUT is a folder
     file            the file or standard output for the kept rows, if OUT is not a folder
     kept_file       the format of that file; known when the inputs are
     shard, chunk    bytes of input that are sketched into one file, and at a time
@@ -97,6 +98,7 @@ class Job:
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
+    removed: RemovedList | None = None
     file: OutputFile | None = None
     kept_file: KeptFile | None = None
     shard: int = SHARD
@@ -231,7 +233,7 @@ def make_job(
         memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
         workers: Threads to use; None for one per core.
         write_report: Called with the finished folder and with the title of its report.
-        removed: The file for the table of removed documents, if `out` is a file.
+        removed: The file for the table of removed documents, .parquet, .jsonl or .csv.
         report: The file for the report page, if `out` is a file.
         no_kept: Whether the kept rows are not written.
         **others: Fields of `Job` that are given to it as they are.
@@ -240,7 +242,8 @@ def make_job(
         if DASH not in map(str, inputs):
             raise UsageError("give -o OUT: a folder, a file, or - for standard output")
         out = DASH
-    file = choose_output(out, removed, report)
+    removed_list = choose_removed(removed)
+    file = choose_output(out, removed_list, report)
     place = Path(tempfile.gettempdir(), "neardup-stdout") if str(out) == DASH else Path(out)
     if write_report is not None and (file is None or file.report is not None):
         others["finish"] = lambda folder: write_report(folder, place.resolve().name)
@@ -253,6 +256,7 @@ def make_job(
         hints=(*files.hints, *_hint_of_folders(files, file is not None and not no_kept)),
         out=place,
         file=file,
+        removed=removed_list if file is None else None,
         options=options,
         columns=make_columns(options, text, id, within, merge_rows),
         workers=check_workers(workers),

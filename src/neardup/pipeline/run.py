@@ -20,7 +20,7 @@ from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows, merge_sketches
 from neardup.pipeline.output import check_output, output_folder
-from neardup.pipeline.output_file import OutputFile, output_file
+from neardup.pipeline.output_file import OutputFile, check_file, output_file
 from neardup.pipeline.record import finish_run
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import save_sketches, write_lists
@@ -56,13 +56,24 @@ def run_job(
         progress.say(hint)
     if job.file is not None:
         return _run_to_file(job, job.file, progress, make, signals)
-    check_output(job.out, _stored(job.inputs), job.folders, job.against)
+    check_folder(job)
     with signals() as obey, output_folder(job.out, job.force, job.can_resume) as folder:
         shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
         inputs = copy_standard_input(job.inputs, job.input_options, folder, shown)
         finished = make(replace(job, inputs=inputs), folder, shown)
         obey()
+        if job.removed is not None:
+            job.removed.write(folder)
     return finished
+
+
+def check_folder(job: Job) -> None:
+    """Refuse an output folder, or a list beside it, that a run reads or that is not its own."""
+    inputs = _stored(job.inputs)
+    check_output(job.out, inputs, job.folders, job.against)
+    if job.removed is not None:
+        job.removed.check_beside(job.out)
+        check_file(job.removed.path, inputs, job.folders, job.force, job.against)
 
 
 def _run_to_file(
