@@ -117,6 +117,19 @@ def format_counts(documents: int, kept: int, removed: int, identical: int, rejec
     )
 
 
+def format_by_earlier(removed: int, by_earlier: int) -> str:
+    """Return how many documents were removed because of the earlier corpus, as a line.
+
+    >>> format_by_earlier(5, 3)
+    'removed             3 because of the earlier corpus, 2 within the new documents'
+    """
+    within = removed - by_earlier
+    return (
+        f"removed             {by_earlier:,} because of the earlier corpus, {within:,} within the "
+        "new documents"
+    )
+
+
 def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
     """Return the kept documents with the most copies as a line; (name, copies), largest first."""
     (name, copies), *others = largest

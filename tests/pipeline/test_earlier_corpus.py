@@ -53,8 +53,24 @@ def test_answer_equals_that_of_one_run_over_both(
     assert answer(tmp_path / "out") == together
     assert record["counts"]["documents"] == len(NEW)
     assert record["counts"]["removed"] == len(together)
+    by_earlier = [witness for _, witness, _ in together if witness.startswith("old")]
+    assert 0 < record["counts"]["removed_by_earlier"] == len(by_earlier) < len(together)
     assert os.listdir(tmp_path / "out" / "kept") == ["new.jsonl"]
     assert contents(corpus / "old") == before
+
+
+def test_decontamination_says_what_was_in_the_validation_set(tmp_path: Path) -> None:
+    train = [{"text": edited(1)}, {"text": edited(2)}, {"text": edited(2, 3)}, {"text": edited(3)}]
+    write_jsonl(tmp_path / "train.jsonl", train)
+    write_jsonl(tmp_path / "validation.jsonl", [{"text": edited(1, 5)}])
+    asked = ("dedup", tmp_path / "train.jsonl", "-o", tmp_path / "clean")
+    ran = neardup(*asked, "--against", tmp_path / "validation.jsonl")
+    assert ran.out.startswith("4 documents   2 kept   2 removed (0 identical)")
+    line = "1 because of the earlier corpus, 1 within the new documents"
+    assert f"\nremoved             {line}\n" in ran.out
+    assert f"Of the removed, {line}." in (tmp_path / "clean" / "report.html").read_text()
+    ran = neardup(*asked, "--force")
+    assert "earlier corpus" not in ran.out + (tmp_path / "clean" / "report.html").read_text()
 
 
 def test_documents_removed_earlier_are_no_witnesses(tmp_path: Path) -> None:

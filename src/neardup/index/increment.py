@@ -236,7 +236,13 @@ def _write_increment(
         documents = len(decided.sketches) - decided.sketches.first_new
         tally = RoundTally(0, counters.compared - compared, counters.similar - similar)
         counts = record.RunCounts(
-            documents, verdicts.count, identical, tally, summary.reasons, earlier
+            documents,
+            verdicts.count,
+            identical,
+            tally,
+            summary.reasons,
+            earlier,
+            summary.by_earlier,
         )
         described = record.describe_run(job, counts)
         described |= {

@@ -85,6 +85,7 @@ class RunCounts:
     identical  removed documents that are identical to another one
     reasons    rejected documents by reason
     earlier    documents of the earlier corpus
+    by_earlier removed documents whose witness is in the earlier corpus; None if it is not counted
     vetoed     kept documents that would be removed without --distinguish; None without it
     undated    documents without a date, if the keep policy compares dates
     """
@@ -95,12 +96,18 @@ class RunCounts:
     tally: RoundTally
     reasons: Counter[str] = field(default_factory=Counter)
     earlier: int = 0
+    by_earlier: int | None = None
     vetoed: int | None = None
     undated: int = 0
 
     @property
     def rejected(self) -> int:
         return self.reasons.total()
+
+    @property
+    def splits_removed(self) -> bool:
+        """Whether there is an earlier corpus, and it is known what was removed because of it."""
+        return self.earlier > 0 and self.by_earlier is not None
 
 
 def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
@@ -146,6 +153,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "identical": counts.identical,
             "comparisons": verified,
             "earlier": counts.earlier,
+            **({"removed_by_earlier": counts.by_earlier} if counts.splits_removed else {}),
             **({} if counts.vetoed is None else {"vetoed": counts.vetoed}),
             **describe_undated(options, counts.undated),
         },

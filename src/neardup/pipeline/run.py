@@ -159,6 +159,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             decided.tally,
             summary.reasons,
             first_new,
+            summary.by_earlier,
             vetoed,
             ranked.ranking.undated,
         )

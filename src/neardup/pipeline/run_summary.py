@@ -15,6 +15,7 @@ from neardup.options import Options
 from neardup.pipeline.output import RUN_FILE
 from neardup.wording import (
     format_advice,
+    format_by_earlier,
     format_counts,
     format_earlier,
     format_example,
@@ -48,6 +49,8 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
         format_counts(**counts),
         format_method(options, record["predicted"]["recall_at_threshold"]),
     ]
+    if (by_earlier := record["counts"].get("removed_by_earlier")) is not None:
+        lines.append(format_by_earlier(counts["removed"], by_earlier))
     if before := record.get("indexed_before"):
         lines.append(format_indexed_before(before, counts["documents"]))
     if finished.largest:

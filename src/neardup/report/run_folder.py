@@ -40,6 +40,7 @@ class ReportedCounts:
     identical: int = 0
     comparisons: int = 0
     vetoed: int = 0
+    removed_by_earlier: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.kept, self.removed - self.identical, self.identical, self.rejected) < 0:
@@ -177,8 +178,9 @@ def _record(content: dict[str, Any]) -> RunRecord:
         parameters=_shown(parameters),
         counts=ReportedCounts(
             **{
-                name: int(content["counts"].get(name, 0))
+                name: int(content["counts"][name])
                 for name in ReportedCounts.__dataclass_fields__
+                if name in content["counts"]
             }
         ),
         reasons={str(reason): int(n) for reason, n in content.get("reasons", {}).items()},

@@ -97,9 +97,21 @@ def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
         plots.shares([(kind, count) for kind, _, count in parts]),
         tag("dl", *tiles, class_="tiles"),
         *_rule(record),
+        *_by_earlier(counts),
         *(note(f"Advice: {advice}") for advice in record.advice[:MOST_ROWS]),
         contents(anchors),
     )
+
+
+def _by_earlier(counts: ReportedCounts) -> Iterator[Html]:
+    """Yield how many were removed because of the earlier corpus, if there was one."""
+    if counts.removed_by_earlier is not None:
+        within = counts.removed - counts.removed_by_earlier
+        yield tag(
+            "p",
+            f"Of the removed, {counts.removed_by_earlier:,} because of the earlier corpus, "
+            f"{within:,} within the new documents.",
+        )
 
 
 def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:

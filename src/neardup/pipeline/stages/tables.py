@@ -34,11 +34,20 @@ SHOWN_ROWS = 3
 MAX_TEXT = 20_000
 
 
-def write_removed(folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments) -> None:
-    """Write removed.parquet: every removed document and its witness, in input order."""
+def write_removed(
+    folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments, first_new: int
+) -> int:
+    """Write removed.parquet: every removed document and its witness, in input order.
+
+    Return how many of the witnesses are before `first_new`, in an earlier corpus.
+    """
+    by_earlier = 0
     with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
         for batch in verdicts:
             table.add(removed_columns(catalogue, batch))
+            is_earlier = (batch.witnesses >= 0) & (batch.witnesses < first_new)
+            by_earlier += int(np.count_nonzero(is_earlier))
+    return by_earlier
 
 
 def removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, object]:
@@ -298,11 +307,12 @@ def cut_text(text: str | list[int] | None) -> str:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What run.json and the terminal show of the tables; see `FinishedRun`."""
+    """What run.json and the terminal show of the tables; see `FinishedRun` and `RunCounts`."""
 
     reasons: Counter[str]
     largest: list[tuple[str, int]]
     examples: list[tuple[str, str, float]]
+    by_earlier: int
 
 
 def write_tables(
@@ -314,8 +324,8 @@ def write_tables(
 ) -> TableSummary:
     """Write all tables of OUT but pairs.parquet and cut.parquet."""
     progress.stage("writing tables", verdicts.count, "documents")
-    write_removed(folder, catalogue, verdicts)
+    by_earlier = write_removed(folder, catalogue, verdicts, sketches.first_new)
     largest = write_clusters(folder, catalogue, verdicts, SAMPLED_CLUSTERS)
     reasons = write_rejected(folder, catalogue, sketches)
     examples = sample_clusters(folder, catalogue, verdicts, largest)
-    return TableSummary(reasons, name_largest(catalogue, largest), examples)
+    return TableSummary(reasons, name_largest(catalogue, largest), examples, by_earlier)

@@ -197,7 +197,13 @@ def describe_file_run(
     """Return the content of run.json, without the times."""
     spark = decided.removed.sparkSession
     counts = record.RunCounts(
-        read.count - read.new, removed, decided.identical, decided.tally, summary.reasons, read.new
+        read.count - read.new,
+        removed,
+        decided.identical,
+        decided.tally,
+        summary.reasons,
+        read.new,
+        summary.by_earlier,
     )
     new = read.sketches.where(sql.col("number") >= read.new)
     counts.undated = count_undated(new, job.options)

@@ -54,9 +54,15 @@ class PlainRows:
 
 @dataclass
 class RemovedRows(PlainRows):
-    """removed.parquet, in input order. The summary has the count and examples."""
+    """removed.parquet, in input order. The summary has the count and examples.
 
+    new         the number of the first document that is not of an earlier corpus
+    by_earlier  removed documents whose witness comes before it
+    """
+
+    new: int = 0
     count: int = 0
+    by_earlier: int = 0
     near: list[tuple[str, str, float]] = field(default_factory=list)
     other: list[tuple[str, str, float]] = field(default_factory=list)
 
@@ -68,6 +74,7 @@ class RemovedRows(PlainRows):
         witnesses = places.name_documents(batch.column("witness_id"), witness)
         similarity = batch.column("similarity").to_numpy()
         self.count += len(batch)
+        self.by_earlier += int(np.count_nonzero(witness < self.new))
         for listed, chosen in ((self.near, similarity < 1.0), (self.other, similarity >= 1.0)):
             for at in np.flatnonzero(chosen)[: SHOWN_ROWS - len(listed)].tolist():
                 listed.append((names[at].as_py(), witnesses[at].as_py(), float(similarity[at])))
@@ -84,7 +91,11 @@ class RemovedRows(PlainRows):
         }
 
     def summary(self) -> Any:
-        return {"count": self.count, "examples": self.near or self.other}
+        return {
+            "count": self.count,
+            "by_earlier": self.by_earlier,
+            "examples": self.near or self.other,
+        }
 
 
 @dataclass
@@ -207,7 +218,7 @@ class OutTables:
     def write(self) -> tuple[int, TableSummary]:
         """Write all tables; return the number of removed documents, and a summary."""
         removed = self._write(
-            self.removed, ["number"], "removed.parquet", tables.REMOVED, RemovedRows()
+            self.removed, ["number"], "removed.parquet", tables.REMOVED, RemovedRows(self.new)
         )
         by = ["witness", "similarity", "number"]
         largest = self._write(self.removed, by, "clusters.parquet", tables.CLUSTERS, ClusterRows())
@@ -217,7 +228,8 @@ class OutTables:
         self._write_samples(largest)
         shown = [(one["name"], one["copies"]) for one in largest[:SHOWN_ROWS]]
         examples = [(name, witness, similar) for name, witness, similar in removed["examples"]]
-        return removed["count"], TableSummary(Counter(reasons), shown, examples)
+        summary = TableSummary(Counter(reasons), shown, examples, removed["by_earlier"])
+        return removed["count"], summary
 
     def _rejected(self) -> DataFrame | pa.Table:
         columns = ["number", "id", "reason"]
