@@ -34,6 +34,8 @@ class PairFacts:
         exact: Whether the similarity is exact, not estimated.
         identical: Whether they are word for word the same.
         apart: What keeps them apart however similar they are, in words; empty if nothing does.
+        part: By a measure with a direction, whose share in the other one it is, that of worse
+            rank: 0 for the first of the two, 1 for the second. None without a direction.
     """
 
     buckets: int
@@ -42,6 +44,7 @@ class PairFacts:
     exact: bool
     identical: bool = False
     apart: tuple[str, ...] = ()
+    part: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _verdict(
     if rejected:
         names = " and ".join(repr(one.id) for one in rejected)
         return REJECTED, f"{names} could not be compared with any document"
-    likeness = describe_similarity(options, facts)
+    likeness = describe_similarity(options, a.id, b.id, facts)
     for copy, witness in ((a, b), (b, a)):
         if copy.witness == witness.id and copy.status == REMOVED:
             return "copy", f"{copy.id!r} was removed because of {witness.id!r}; {likeness}"
@@ -140,17 +143,16 @@ def _similar_and_met(
 ) -> tuple[str, str]:
     removed = [one for one in (a, b) if one.status == REMOVED]
     if removed:
-        each = " and ".join(f"{one.id!r} because of {one.witness!r}" for one in removed)
-        was = "were removed" if len(removed) > 1 else "was removed"
-        return (
-            "other witness",
-            f"{each} {was}, the best-ranked kept document that is similar; {likeness}",
+        each = " and ".join(
+            f"{one.id!r} {'' if place else 'was removed '}because of {one.witness!r}"
+            for place, one in enumerate(removed)
         )
-    one_way = "" if options.exact_measure.components else "in the direction that counts, or "
+        best = "each the best-ranked kept document" if removed[1:] else "the best-ranked kept one"
+        return "other witness", f"{each}, {best} that it is similar to; {likeness}"
     return (
         "not compared",
-        f"both were kept: they were not compared {one_way}because more than {options.limit:,} "
-        f"kept documents are in their buckets (--limit); {likeness}",
+        f"both were kept: they were not compared because more than {options.limit:,} kept "
+        f"documents are in their buckets (--limit); {likeness}",
     )
 
 
@@ -176,15 +178,30 @@ def _chance(options: Options, facts: PairFacts) -> str:
     return f"; documents that similar meet with a probability of {chance:.4f}"
 
 
-def describe_similarity(options: Options, facts: PairFacts) -> str:
-    """Return the similarity, the rule and the shared buckets, as part of a sentence."""
+def describe_similarity(options: Options, a: Any, b: Any, facts: PairFacts) -> str:
+    """Return the similarity, the rule and the shared buckets, as part of a sentence.
+
+    Args:
+        options: The options of the run or the index.
+        a, b: The ids of the documents.
+        facts: How they compare.
+    """
     met = f"in {facts.buckets:,} of {facts.tables:,} buckets together"
     if not facts.buckets:
         met = f"in none of {facts.tables:,} buckets together"
     if facts.similarity is None:
         return f"{met}, how similar they are is not known"
     how = "" if facts.exact else " (estimated)"
-    return f"{format_similarity(facts.similarity)} similar{how} ({describe_rule(options)}), {met}"
+    likeness = f"{format_similarity(facts.similarity)} similar"
+    if facts.part is not None and not facts.identical:
+        part, whole = (b, a) if facts.part else (a, b)
+        likeness = f"{format_similarity(facts.similarity)} of {part!r} is in {whole!r}"
+    return f"{likeness}{how} ({describe_rule(options)}), {met}"
+
+
+def has_direction(options: Options) -> bool:
+    """Return whether similarity is the share of one document, that of worse rank, in the other."""
+    return options.verify == "exact" and not options.exact_measure.components
 
 
 def describe_rule(options: Options) -> str:

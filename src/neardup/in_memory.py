@@ -22,7 +22,7 @@ from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
-from neardup.explanation import PairFacts
+from neardup.explanation import PairFacts, has_direction
 from neardup.first_look import FirstDocuments
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
@@ -188,7 +188,11 @@ class Corpus:
         left, right = buckets.numbers[places]
         similar = verifier.pairs(places[:1], places[1:], least=0.0)
         met = int(np.count_nonzero((left == right) & (left >= 0)))
-        return PairFacts(met, tables, max(float(similar[0]), 0.0), verifier.exact, False, apart)
+        part = None
+        if has_direction(self.options):
+            part = int(leader[b] == shared[places[1]])
+        likeness = max(float(similar[0]), 0.0)
+        return PairFacts(met, tables, likeness, verifier.exact, False, apart, part)
 
     def _kept_apart(self, a: int, b: int) -> Iterator[str]:
         """Yield the options that keep two documents apart."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from support.command_line import WRITERS, Ran, dedup, neardup, refused, write_jsonl
 
+import neardup as library
+from neardup import Index
 from neardup.explanation import PairVerdict
 
 WORDS = [f"word{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
@@ -141,6 +145,70 @@ def test_an_unknown_id_names_near_ones(run: Path) -> None:
     refused(neardup("why", run, "original", "zzz", "-q"), 2, "has no document 'zzz'", "check")
 
 
+PART = [
+    {"id": "book", "text": text() + " " + " ".join(f"page{n}" for n in range(60)), "day": 1},
+    {"id": "quote", "text": f"my own words before it {text()} and four words after", "day": 2},
+    {"id": "twin", "text": f"My own words before it {text()} and four words after", "day": 3},
+    {"id": "note", "text": " ".join(WORDS[:60]) + " which is all", "day": 4},
+]
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "longest", "newest:day"])
+def test_how_much_of_a_document_is_in_another_is_the_same_whichever_is_named_first(
+    tmp_path: Path, keep: str
+) -> None:
+    """It was 0.3389 or 0.2144, by the order of the ids; the run and its pairs have one of them."""
+    source, run = write_jsonl(tmp_path / "texts.jsonl", PART), tmp_path / "run"
+    options = {"measure": "containment", "threshold": 0.05, "recall": 0.99, "slots": 256}
+    given = [str(one) for name, value in options.items() for one in (f"--{name}", value)]
+    dedup(source, "-o", run, *given, "--pairs", "--keep", keep)
+    in_memory = library.dedup(PART, keep=keep, **options)
+    written = pq.read_table(run / "pairs.parquet").to_pylist()
+    assert written
+    for a, b in permutations([row["id"] for row in PART], 2):
+        found, expected = pair(run, str(a), str(b)), in_memory.why(a, b)
+        assert found.sentence == expected.sentence
+        assert {one["similarity"] for one in written if {one["a"], one["b"]} == {a, b}} <= {
+            found.similarity
+        }
+        if not {a, b} >= {"quote", "twin"}:
+            assert " is in '" in found.sentence
+
+
+def test_the_witness_of_a_copied_passage_is_read_from_the_files_of_against(tmp_path: Path) -> None:
+    """The text of a witness in --against was not among the inputs, and its id was unknown."""
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "source.txt").write_text(text())
+    (old / "far.txt").write_text(f"{' '.join(WORDS[80:])} {'so ' * 9}")
+    essay = tmp_path / "essay.txt"
+    essay.write_text(f"{'mine ' * 3} {' '.join(WORDS[:40])} and {' '.join(WORDS[85:97])} also mine")
+    run, given = tmp_path / "run", ["--measure", "containment", "--threshold", "0.3"]
+    dedup(essay, "-o", run, "--against", old, *given, "--slots", "512", "--recall", "0.99")
+    assert "shared        44 shingles of" in asked(run, "essay.txt")
+    for ids in (["essay.txt", "far.txt"], ["far.txt", "essay.txt"]):
+        assert "of 'essay.txt' is in 'far.txt' (containment >= 0.3)" in asked(run, *ids)
+    assert "is of the earlier corpus (--against)" in asked(run, "far.txt")
+    (old / "source.txt").write_text(text(1))
+    assert "has changed since the run" in asked(run, "essay.txt")
+
+
+def test_a_kept_document_is_shown_with_what_it_met_in_against(tmp_path: Path) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": "early", "text": text(4)}])
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": "late", "text": text()}])
+    dedup(new, "-o", tmp_path / "run", "--against", old, "--bands", "64", "--rows", "2")
+    assert "nearest       0.7143 early, of --against" in asked(tmp_path / "run", "late")
+
+
+def test_a_document_with_another_witness_is_said_in_a_sentence(tmp_path: Path) -> None:
+    """It said: 'c' because of 'a' was removed, the best-ranked kept document that is similar."""
+    rows = [{"id": n, "text": text(start=s)} for n, s in (("a", 0), ("b", 9), ("c", 4))]
+    dedup(write_jsonl(tmp_path / "a.jsonl", rows), "-o", tmp_path / "run", "--threshold", "0.9")
+    sentence = pair(tmp_path / "run", "b", "c").sentence
+    said = "'c' was removed because of 'a', the best-ranked kept one that it is similar to; 0.9"
+    assert said in sentence
+
+
 def test_documents_can_be_named_by_file_and_row(run: Path, pages: Path) -> None:
     assert asked(run, f"{pages}:1").startswith("'edited' was removed")
     assert asked(run, f"{pages}:6").startswith("'other' was kept")
@@ -254,6 +322,20 @@ def test_an_index_is_explained_by_the_same_command(tmp_path: Path, pages: Path) 
     assert "removed as copies of 'original'" in ask("edited", "twin").out
     refused(ask("nobody"), 2, "has no document 'nobody'")
     refused(ask("original", "nobody"), 2, "has no document 'nobody'")
+
+
+def test_how_much_of_a_document_of_an_index_is_in_another_is_the_same_both_ways(
+    tmp_path: Path,
+) -> None:
+    with Index.open(tmp_path / "index", measure="containment", threshold=0.9) as index:
+        for row in PART:
+            index.add(str(row["id"]), str(row["text"]))
+        for one, other in (("book", "quote"), ("quote", "note")):
+            there, back = index.explain_pair(one, other), index.explain_pair(other, one)
+            assert there is not None and back is not None
+            assert there.similarity == back.similarity
+            assert f"of '{other}' is in '{one}'" in there.sentence
+            assert f"of '{other}' is in '{one}'" in back.sentence
 
 
 def test_query_by_id_prints_an_answer(tmp_path: Path, pages: Path) -> None:

@@ -19,6 +19,7 @@ from neardup.explanation import (
     PairVerdict,
     describe_rule,
     explain_pair,
+    has_direction,
 )
 from neardup.formatting import format_similarity, make_printable
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Document, SimilarDocument
@@ -385,20 +386,25 @@ def _shared_shingles(sets: dict[int, bytes], one: int, other: int) -> int | None
 def explain_stored_pair(view: View, a: Document, b: Document) -> PairVerdict:
     """Compare two stored documents with one another."""
     options = view.codec.options
+    # A copy is compared with its witness; of others, the one that came later is the arrival.
+    is_later = a.duplicate_of == b.id or (b.duplicate_of != a.id and a.number > b.number)
+    later, sooner = (a, b) if is_later else (b, a)
+    part = (0 if is_later else 1) if has_direction(options) else None
     with view.store.snapshot():
         rows = view.store.rows([a.number, b.number])
         if len(rows) < len({a.number, b.number}):
             raise TablesBehind
-        arrival = view.stored_arrivals([a.number], [rows[a.number].content])
-        compared = _compare_with(view, arrival, a.number, b.number, rows)
+        arrival = view.stored_arrivals([later.number], [rows[later.number].content])
+        compared = _compare_with(view, arrival, later.number, sooner.number, rows)
         both = view.store.blobs("signatures", list(rows)).values()
     facts = PairFacts(arrival.keys.shape[1], arrival.keys.shape[1], 1.0, True, True)
     groups = view.codec.unpack_groups(both)
     apart = ("--within",) if groups is not None and len(set(groups.tolist())) > 1 else ()
     for one in compared:
         identical = rows[a.number].content == rows[b.number].content
+        tables = arrival.keys.shape[1]
         facts = PairFacts(
-            len(one.buckets), arrival.keys.shape[1], one.similarity, one.exact, identical, apart
+            len(one.buckets), tables, one.similarity, one.exact, identical, apart, part
         )
     return explain_pair(options, _decided(a), _decided(b), facts)
 

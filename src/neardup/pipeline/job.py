@@ -158,9 +158,7 @@ class Job:
 
     def prefers(self, file: InputFile) -> bool:
         """Whether a file ranks before the others."""
-        return self.prefer is not None and (
-            fnmatchcase(file.name, self.prefer) or fnmatchcase(file.path.name, self.prefer)
-        )
+        return matches_preferred(file, self.prefer)
 
     def ordered_inputs(self) -> list[InputFile]:
         """Return the inputs, the preferred ones first; an error if none is preferred."""
@@ -196,6 +194,13 @@ class Job:
         return SignatureStorage(
             self.options.spec, self.options.hash_tables, self.keep_full, self.merge_rows
         )
+
+
+def matches_preferred(file: InputFile, prefer: str | None) -> bool:
+    """Return whether the pattern of --prefer, if there is one, matches a file."""
+    return prefer is not None and (
+        fnmatchcase(file.name, prefer) or fnmatchcase(file.path.name, prefer)
+    )
 
 
 def make_job(

@@ -22,6 +22,7 @@ from neardup.pipeline.merge_rows import DocumentRows, merge_sketches
 from neardup.pipeline.output import check_output, output_folder
 from neardup.pipeline.output_file import OutputFile, check_file, output_file
 from neardup.pipeline.record import finish_run
+from neardup.pipeline.run_inputs import describe_earlier
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import save_sketches, write_lists
 from neardup.pipeline.stages.band import band_documents
@@ -173,6 +174,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
         described |= record.describe_ignored_lines(job.ignored)
         described |= looked
         described["inputs"] = hasher.inputs(catalogue)
+        described |= describe_earlier(rows.shards[: rows.earlier])
     finished = finish_run(
         job, folder, described, summary, clock, rows.shards[len(read.earlier.shards) :]
     )

@@ -7,7 +7,7 @@ changed since is refused: what it has now would explain nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +19,10 @@ from neardup.corpus.dialects import USUAL, Dialect
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
-from neardup.corpus.shards import Reading
+from neardup.corpus.shards import Reading, Shard
 from neardup.corpus.streams import name_read_errors
 from neardup.errors import InputError
+from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import SILENT, Progress, map_in_order
 
 Done = TypeVar("Done")
@@ -78,14 +79,51 @@ def hash_file(file: InputFile) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
+def describe_earlier(shards: Sequence[Shard]) -> dict[str, list[dict[str, Any]]]:
+    """Return the entry of run.json with the files of an earlier corpus, in groups read alike.
+
+    They are not hashed: a file of the same size and time of change counts as unchanged. Documents
+    of an index are in no file.
+    """
+    groups: list[dict[str, Any]] = []
+    before: Reading | None = None
+    last: InputFile | None = None
+    for shard in shards:
+        if isinstance(shard, StoredShard):
+            continue
+        if shard.reading != before:
+            groups.append({"reading": describe_reading(shard.reading), "files": []})
+            before, last = shard.reading, None
+        for file, (size, modified) in zip(shard.files, shard.stamps, strict=True):
+            if file != last:  # the next part of a large file
+                source = describe_file(file)
+                listed = {"file": file.name, "size": size, "modified_ns": modified}
+                groups[-1]["files"].append(listed | {"source": source})
+            last = file
+    return {"earlier_inputs": groups} if groups else {}
+
+
+def _is_same(file: InputFile, recorded: dict[str, Any]) -> bool:
+    """Return whether a file is as run.json describes it."""
+    if not file.path.is_file() or file.path.stat().st_size != recorded["size"]:
+        return False
+    if "xxh3_128" in recorded:
+        return bool(hash_file(file)[1] == recorded["xxh3_128"])
+    return bool(file.path.stat().st_mtime_ns == recorded["modified_ns"])
+
+
 @dataclass(frozen=True)
 class FoundDocument:
-    """A document of a run, read again; `documents` has it alone."""
+    """A document of a run, read again; `documents` has it alone.
+
+    `earlier` says whether it is of the earlier corpus of --against.
+    """
 
     name: str
     file: str
     row: int
     documents: Documents
+    earlier: bool = False
 
     @property
     def text(self) -> str:
@@ -101,6 +139,7 @@ class ReadBatch:
     documents: Documents
     files: tuple[InputFile, ...]
     first_row: int
+    earlier: bool = False
 
     def place(self, at: int) -> tuple[str, int]:
         """Return the file and the row of document number `at`."""
@@ -125,21 +164,24 @@ class ReadBatch:
 
     def document(self, at: int, name: str) -> FoundDocument:
         """Return document number `at`."""
-        return FoundDocument(name, *self.place(at), self.documents.take(np.array([at])))
+        alone = self.documents.take(np.array([at]))
+        return FoundDocument(name, *self.place(at), alone, self.earlier)
 
 
 @dataclass(frozen=True)
 class RunInputs:
-    """The inputs of a finished run.
+    """The inputs of a finished run, or files of its earlier corpus that are read alike.
 
     files    in input order
     records  what run.json says about each
     reading  how they were read
+    earlier  whether they are of the earlier corpus
     """
 
     files: list[InputFile]
     records: list[dict[str, Any]]
     reading: Reading
+    earlier: bool = False
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> RunInputs | None:
@@ -149,6 +191,19 @@ class RunInputs:
             return None
         files = [parse_file(one["source"]) for one in listed]
         return cls(files, listed, parse_reading(record["reading"]))
+
+    @classmethod
+    def earlier_of(cls, record: dict[str, Any]) -> list[RunInputs]:
+        """Return the files of the earlier corpus that run.json describes, in input order."""
+        return [
+            cls(
+                [parse_file(one["source"]) for one in group["files"]],
+                group["files"],
+                parse_reading(group["reading"]),
+                earlier=True,
+            )
+            for group in record.get("earlier_inputs", [])
+        ]
 
     @property
     def stored(self) -> int:
@@ -163,9 +218,7 @@ class RunInputs:
         """Raise `InputError` if one of the files is gone or has changed since the run."""
         records = dict(zip(self.files, self.records, strict=True))
         for file in files:
-            wanted = records[file]
-            same = file.path.is_file() and file.path.stat().st_size == wanted["size"]
-            if not same or hash_file(file)[1] != wanted["xxh3_128"]:
+            if not _is_same(file, records[file]):
                 how = "has changed since the run" if file.path.exists() else "is not there any more"
                 raise InputError(
                     f"{file.name} {how}, so that its texts can't be read again: restore it, or run "
@@ -197,5 +250,5 @@ class RunInputs:
             progress.advance(chunk.stored)
             if len(chunk.files) > 1 or chunk.files[0] != before:
                 row = 0
-            yield ReadBatch(documents, chunk.files, row), done
+            yield ReadBatch(documents, chunk.files, row, self.earlier), done
             before, row = chunk.files[-1], row + len(documents)

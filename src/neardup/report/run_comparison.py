@@ -7,19 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Documents
-from neardup.explanation import PairFacts
+from neardup.corpus.documents import Documents, concat_keep
+from neardup.explanation import PairFacts, has_direction
+from neardup.in_memory import by_value
 from neardup.keys import Key
 from neardup.options import Options, parse_distinguish, parse_strip
 from neardup.pipeline.saved import read_frequencies, read_ignored
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketch.bulk import pack_signatures
-from neardup.sketcher import SketchedDocuments, Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher, raw_lengths
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 from neardup.verify import Comparison, count_common
@@ -90,6 +92,7 @@ class RunComparison:
             for sketch in sketches
         ]
         comparison = self.comparison(sketches)
+        part = 1 if has_direction(self.options) else None
         similar = comparison.pairs(np.zeros(1, np.int64), np.ones(1, np.int64), least=0.0)
         facts = PairFacts(
             int(np.count_nonzero(keys[0] == keys[1])),
@@ -98,9 +101,25 @@ class RunComparison:
             comparison.exact,
             bool((content[0] == content[1]).all()),
             tuple(self._apart(sooner, later)),
+            part,
         )
         one, other = (self._shingles(sketch).data for sketch in sketches)
         return facts, (len(one), len(other), count_common(one, other))
+
+    def compare_in_order(
+        self, one: Documents, other: Documents, one_is_later: bool
+    ) -> tuple[PairFacts, Shingles]:
+        """Return how two documents compare, whichever of them is of better rank.
+
+        Args:
+            one: A document, alone in a batch.
+            other: Another one.
+            one_is_later: Whether the first is of worse rank.
+        """
+        if not one_is_later:
+            return self.compare(one, other)
+        facts, (sooner, later, both) = self.compare(other, one)
+        return replace(facts, part=None if facts.part is None else 0), (later, sooner, both)
 
     def _apart(self, one: Documents, other: Documents) -> Iterator[str]:
         """Yield what keeps two documents apart, as options of the command line."""
@@ -132,6 +151,40 @@ class RunComparison:
         return sort_bags(rows) if self.options.spec.of_bags else sort_sets(rows)
 
 
+def keeps_order(options: Options, first: Documents, second: Documents) -> bool:
+    """Return whether the first of two documents, in input order, is of better rank.
+
+    Args:
+        options: The options of the run.
+        first: The one that comes first in the input, alone in a batch.
+        second: The other one; both or neither of an earlier corpus, or of preferred inputs.
+    """
+    policy = options.keep_policy
+    if policy.name in ("first", "last"):
+        return policy.name == "first"
+    if policy.name == "longest":
+        return bool(raw_lengths(first.texts)[0] >= raw_lengths(second.texts)[0])
+    nothing = pa.nulls(1)
+    values = concat_keep(nothing if one.keep is None else one.keep for one in (first, second))
+    return bool(by_value(values, policy.order)[0] == 0)
+
+
+class MetDocument(NamedTuple):
+    """A document that shares a bucket with the one that is asked for.
+
+    Attributes:
+        row: Its row in the batch.
+        if_better: How similar they are if it is of better rank.
+        if_worse: How similar they are if it is of worse rank.
+        buckets: The number of shared buckets.
+    """
+
+    row: int
+    if_better: float
+    if_worse: float
+    buckets: int
+
+
 @dataclass(frozen=True)
 class MeetingSearch:
     """Finds the documents of a batch that share a bucket with one document.
@@ -152,8 +205,8 @@ class MeetingSearch:
     def _keys(self) -> NDArray[np.uint64]:
         return self._sketch.keys(self.compared.options.hash_tables)
 
-    def __call__(self, documents: Documents) -> list[tuple[int, float, int]]:
-        """Return the row, the similarity and the number of shared buckets of each."""
+    def __call__(self, documents: Documents) -> list[MetDocument]:
+        """Return the documents of the batch that share a bucket with this one."""
         sketch = self.compared.sketcher(documents)
         keys = sketch.keys(self.compared.options.hash_tables)
         shared = np.count_nonzero(keys == self._keys, axis=1)
@@ -165,5 +218,8 @@ class MeetingSearch:
         )
         comparison = self.compared.comparison([self._sketch, chosen])
         left, right = np.zeros(len(met), np.int64), np.arange(1, len(met) + 1, dtype=np.int64)
-        similar = np.maximum(comparison.pairs(left, right, least=0.0), 0.0)
-        return list(zip(met.tolist(), similar.tolist(), shared[met].tolist(), strict=True))
+        of_other = of_this = np.maximum(comparison.pairs(left, right, least=0.0), 0.0)
+        if has_direction(self.compared.options):
+            of_this = np.maximum(comparison.pairs(right, left, least=0.0), 0.0)
+        found = zip(met.tolist(), of_this.tolist(), of_other.tolist(), shared[met], strict=True)
+        return [MetDocument(row, ours, its, int(buckets)) for row, ours, its, buckets in found]

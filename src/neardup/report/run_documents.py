@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neardup.corpus.documents import Documents
+from neardup.corpus.inputs import InputFile
 from neardup.errors import FormatError, InputError, UsageError
 from neardup.explanation import KEPT, REJECTED, REMOVED, DecidedDocument
+from neardup.pipeline.job import matches_preferred
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.run_inputs import FoundDocument, RunInputs
 from neardup.runtime import Progress
@@ -50,6 +53,7 @@ class RunDocument:
         reason: Why it was rejected.
         copies: The number of documents that were removed because of it.
         vetoed: Whether it is kept only because of --distinguish.
+        earlier: Whether it is of the earlier corpus of --against.
     """
 
     id: str
@@ -64,6 +68,7 @@ class RunDocument:
     reason: str = ""
     copies: int = 0
     vetoed: bool = False
+    earlier: bool = False
 
     @property
     def place(self) -> Place:
@@ -99,14 +104,39 @@ class RunDocuments:
 
     def __init__(self, run: Path, record: dict[str, Any], workers: int, progress: Progress) -> None:
         self.run, self.workers, self.progress = run, workers, progress
-        self._merged = bool(record["parameters"].get("merge_rows"))
+        parameters = record["parameters"]
+        self._merged = bool(parameters.get("merge_rows"))
+        self._prefer = parameters.get("prefer")
         self._described = RunInputs.of(record)
+        self._earlier = RunInputs.earlier_of(record)
         self._problem = ""
 
     @property
     def inputs(self) -> RunInputs | None:
         """The inputs; None if documents can't be read from them again."""
         return None if self._merged else self._described
+
+    @property
+    def corpora(self) -> list[RunInputs]:
+        """The inputs, and then the files of the earlier corpus; none if they can't be read."""
+        return [] if self.inputs is None else [self.inputs, *self._earlier]
+
+    def position(self, found: FoundDocument) -> tuple[int, int, int]:
+        """Return where a document is in the input: by class of rank, then by file, then by row."""
+        kind, place = self._file_positions[found.earlier, found.file]
+        return kind, place, found.row
+
+    @cached_property
+    def _file_positions(self) -> dict[tuple[bool, str], tuple[int, int]]:
+        """The class of rank and the number of each file: earlier, preferred, others."""
+        files = [(inputs.earlier, file) for inputs in self.corpora for file in inputs.files]
+        return {
+            (earlier, file.name): (
+                0 if earlier else 2 - matches_preferred(file, self._prefer),
+                place,
+            )
+            for place, (earlier, file) in enumerate(files)
+        }
 
     @property
     def problem(self) -> str:
@@ -208,72 +238,86 @@ class RunDocuments:
         for id in ids:
             document = known[id]
             if document is None:
-                found.append((RunDocument(read[id].name, KEPT), read[id]))
+                one = read[id]
+                found.append((RunDocument(one.name, KEPT, earlier=one.earlier), one))
             else:
                 found.append((document, read.get(document.place)))
         return found
 
     def read(self, places: Sequence[Place]) -> list[FoundDocument]:
         """Return the documents at these places, as far as their files can be read."""
-        inputs = self.inputs
-        files = inputs.named({file for file, _ in places}) if inputs else []
-        if inputs is None or not self._check(files):
-            return []
-        wanted = set(places)
         found: dict[Place, FoundDocument] = {}
-        for batch, _ in inputs.read(files, _nothing, self.workers, self.progress):
-            found |= {place: batch.document(at, name) for place, at, name in batch.at(wanted)}
-            if len(found) == len(wanted):
-                break
+        for inputs in self.corpora:
+            wanted = set(places) - found.keys()
+            files = inputs.named({file for file, _ in wanted})
+            if not self._check(inputs, files):
+                return []
+            for batch, _ in inputs.read(files, _nothing, self.workers, self.progress):
+                found |= {place: batch.document(at, name) for place, at, name in batch.at(wanted)}
+                if len(found) == len(set(places)):
+                    break
         return [found[place] for place in places if place in found]
 
-    def _check(self, files: Sequence[Any]) -> bool:
+    def _check(self, inputs: RunInputs, files: Sequence[InputFile]) -> bool:
         """Return whether files can be read again; `problem` says why not."""
         try:
-            if self.inputs is not None:
-                self.inputs.check(files)
+            inputs.check(files)
         except InputError as error:
             self._problem = str(error)
             return False
         return True
 
-    def check_all(self) -> bool:
-        """Return whether all inputs can be read again; `problem` says why not."""
-        return self.inputs is not None and self._check(self.inputs.files)
+    def check_all(self, inputs: RunInputs | None) -> bool:
+        """Return whether all these inputs can be read again; `problem` says why not."""
+        return inputs is not None and self._check(inputs, inputs.files)
 
     def _search(self, ids: Sequence[str], places: Sequence[Place]) -> dict[Any, FoundDocument]:
-        """Return documents by their ids and places; raise UsageError if an id does not exist."""
-        inputs = self.inputs
-        if inputs is None or not self.check_all():
+        """Return documents by their ids and places; raise UsageError if an id does not exist.
+
+        The earlier corpus is read for what the inputs don't have.
+        """
+        if not self.check_all(self.inputs):
             raise UsageError(
                 f"no table of {self.run} has {ids[0]!r}: it was kept and has no copies, or does "
                 f"not exist; {self.problem}"
             )
-        wanted, known = set(ids), set(places)
         found: dict[Any, FoundDocument] = {}
         names: list[str] = []
+        for inputs in self.corpora:
+            missing = {*ids, *places} - found.keys()
+            if missing and self.check_all(inputs):
+                found |= self._search_in(inputs, missing, names)
+        for id in ids:
+            if id not in found:
+                raise self._unknown(id, names)
+        return found
+
+    def _search_in(
+        self, inputs: RunInputs, wanted: set[Any], names: list[str]
+    ) -> dict[Any, FoundDocument]:
+        """Return the wanted documents, by ids and places; the first ids are added to `names`."""
+        found: dict[Any, FoundDocument] = {}
         for batch, _ in inputs.read(inputs.files, _nothing, self.workers, self.progress):
             own = batch.names()
             for at, name in enumerate(own):
                 place = batch.place(at)
-                by_place = "{}:{}".format(*place)
-                for key in wanted & {name, by_place}:
+                for key in wanted & {name, "{}:{}".format(*place), place}:
                     if key in found:
                         first = found[key]
                         raise _repeated(key, [(first.file, first.row), place])
                     found[key] = batch.document(at, name)
-                if place in known:
-                    found[place] = batch.document(at, name)
             names += own[: MOST_IDS - len(names)]
-        for id in ids:
-            if id not in found:
-                file, _, row = id.rpartition(":")
-                whole = [one.name for one in inputs.files if file and one.name.endswith(f"/{file}")]
-                near = [f"{name}:{row}" for name in whole] if row.isdigit() else []
-                near = near[:3] or get_close_matches(id, names, 3, 0.6)
-                hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "check the id"
-                raise UsageError(f"{self.run} has no document {id!r}: {hint}")
         return found
+
+    def _unknown(self, id: str, names: Sequence[str]) -> UsageError:
+        """Return the error about an id that no document has; `names` are those that there are."""
+        file, _, row = id.rpartition(":")
+        files = [one.name for inputs in self.corpora for one in inputs.files]
+        whole = [name for name in files if file and name.endswith(f"/{file}")]
+        near = [f"{name}:{row}" for name in whole] if row.isdigit() else []
+        near = near[:3] or get_close_matches(id, names, 3, 0.6)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "check the id"
+        return UsageError(f"{self.run} has no document {id!r}: {hint}")
 
 
 def _nothing(_: Documents) -> None:

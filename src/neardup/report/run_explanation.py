@@ -22,12 +22,13 @@ from neardup.explanation import (
     PairVerdict,
     describe_rule,
     explain_pair,
+    has_direction,
     is_similar,
 )
 from neardup.formatting import format_bytes, format_similarity, make_printable
 from neardup.keys import Key
 from neardup.pipeline.output import RUN_FILE
-from neardup.pipeline.run_inputs import FoundDocument
+from neardup.pipeline.run_inputs import FoundDocument, RunInputs
 from neardup.report.component_chain import (
     MOST_MEMBERS,
     ChainLink,
@@ -39,7 +40,12 @@ from neardup.report.component_chain import (
     find_chain,
 )
 from neardup.report.differences import TextComparison, compare_texts
-from neardup.report.run_comparison import MeetingSearch, RunComparison, options_of_run
+from neardup.report.run_comparison import (
+    MeetingSearch,
+    RunComparison,
+    keeps_order,
+    options_of_run,
+)
 from neardup.report.run_documents import Place, RunDocument, RunDocuments, read_run_record
 from neardup.runtime import SILENT, Progress
 from neardup.wording import explain_kept, explain_rejected, explain_removed, explain_vetoed
@@ -49,6 +55,8 @@ NEAREST: Final = 5
 READ_UNASKED: Final = 2 << 30
 """Bytes of inputs that are read again for a kept document without being asked to."""
 WIDTH: Final = 14
+EARLIER: Final = "of --against"
+OF_THIS, OF_OTHER = "this", "other"
 
 
 def _shared(own: int, other: int, both: int) -> str:
@@ -58,7 +66,17 @@ def _shared(own: int, other: int, both: int) -> str:
 
 @dataclass(frozen=True)
 class NearDocument:
-    """A document that the explained one met: how similar it is, and what was decided about it."""
+    """A document that the explained one met.
+
+    Attributes:
+        id: Its id.
+        file, row: Where it is.
+        similarity: How similar the two are.
+        buckets: The hash tables in which they met.
+        status: What was decided about it, in words.
+        part: By a measure with a direction, which of the two the similarity is a share of:
+            `this`, the explained one, or `other`; empty by others.
+    """
 
     id: str
     file: str
@@ -66,6 +84,16 @@ class NearDocument:
     similarity: float
     buckets: int
     status: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        similarity = format_similarity(self.similarity)
+        likeness = f"{similarity} {self.id}"
+        if self.part:
+            likeness = f"{similarity} of it is in {self.id}"
+        if self.part == OF_OTHER:
+            likeness = f"{similarity} of {self.id} is in it"
+        return f"{likeness}, {self.status}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +161,7 @@ class RunExplanation:
             yield "met", f"{what} a bucket with it ({self.rule})"
         for place, near in enumerate(self.nearest):
             name = "" if place else "nearest"
-            yield name, f"{format_similarity(near.similarity)} {near.id}, {near.status}"
+            yield name, str(near)
         for note in self.notes:
             yield "note", note
 
@@ -248,7 +276,10 @@ class RunExplainer:
             note = self._locked or self._documents.problem
             chain, notes = self._chain(one, other, None, nearest)
             return RunPair(self._by_tables(one, other), chain=chain, notes=(note, *notes))
-        facts, shingles = self._compared.compare(first.documents, second.documents)
+        is_later = self._ranks_before(other, second, one, first)
+        facts, shingles = self._compared.compare_in_order(
+            first.documents, second.documents, is_later
+        )
         chain, notes = self._chain(one, other, facts, nearest)
         return RunPair(
             explain_pair(self.options, one.decided, other.decided, facts),
@@ -257,6 +288,35 @@ class RunExplainer:
             notes,
             differences=compare_texts(first.text, second.text),
         )
+
+    def _ranks_before(
+        self, one: RunDocument, first: FoundDocument, other: RunDocument, second: FoundDocument
+    ) -> bool:
+        """Return whether a document is of better rank than another one."""
+        if one.witness == other.id or other.witness == one.id:
+            return other.witness == one.id
+        return self._is_better(self._best_copy(one, first), self._best_copy(other, second))
+
+    def _is_better(self, one: FoundDocument, other: FoundDocument) -> bool:
+        """Return whether a document is of better rank than another one, by the keep policy."""
+        mine, its = self._documents.position(one), self._documents.position(other)
+        if self.options is None or mine[0] != its[0]:
+            return mine < its
+        if mine < its:
+            return keeps_order(self.options, one.documents, other.documents)
+        return not keeps_order(self.options, other.documents, one.documents)
+
+    def _best_copy(self, document: RunDocument, found: FoundDocument) -> FoundDocument:
+        """Return the witness of an identical copy, by which it was compared; itself of another."""
+        options, compared = self.options, self._compared
+        if options is None or compared is None or not has_direction(options):
+            return found
+        if document.status != REMOVED or document.similarity != 1.0:
+            return found
+        witness = self._documents.read([(document.witness_file, document.witness_row)])
+        if witness and compared.compare(witness[0].documents, found.documents)[0].identical:
+            return witness[0]
+        return found
 
     def _chain(
         self, one: RunDocument, other: RunDocument, facts: PairFacts | None, asked: bool
@@ -321,6 +381,8 @@ class RunExplainer:
         return PairVerdict(one.id, other.id, "unknown", sentence, None, True, 0, tables, None)
 
     def _sentence(self, document: RunDocument) -> str:
+        if document.earlier:
+            return f"{document.id!r} is of the earlier corpus (--against), which is never removed"
         if document.status == REJECTED:
             return explain_rejected(document.id, document.reason).sentence
         if document.status == REMOVED:
@@ -347,7 +409,9 @@ class RunExplainer:
         read = self._documents.read([(document.witness_file, document.witness_row)])
         if not read:
             note = f"the text of {document.witness!r} is not among the inputs"
-            if self._index is not None:
+            if any(inputs.named({document.witness_file}) for inputs in self._documents.corpora):
+                note = self._documents.problem
+            elif self._index is not None:
                 command = shlex.join(["neardup", "why", self._index, document.id])
                 note += f": {command} compares them, if the index keeps texts (--keep-texts)"
             return self._add_chain(_noted(explained, note), document, asked)
@@ -381,32 +445,49 @@ class RunExplainer:
         self, explained: RunExplanation, found: FoundDocument, compared: RunComparison, asked: bool
     ) -> RunExplanation:
         """Add what a kept document met, and the most similar of it."""
-        inputs = self._documents.inputs
-        if inputs is None or not self._documents.check_all():
+        corpora = self._documents.corpora
+        if not corpora or not all(map(self._documents.check_all, corpora)):
             return _noted(explained, f"what it met is not known; {self._documents.problem}")
-        if inputs.stored > READ_UNASKED and not asked:
-            size = format_bytes(inputs.stored)
+        stored = sum(inputs.stored for inputs in corpora)
+        if stored > READ_UNASKED and not asked:
+            size = format_bytes(stored)
             return _noted(explained, f"what it met is found by reading {size}: give --nearest")
         met = 0
-        best: list[tuple[float, int, int, Place, str]] = []
-        search = MeetingSearch(compared, found.documents)
-        workers, progress = self._documents.workers, self._documents.progress
-        for batch, near in inputs.read(inputs.files, search, workers, progress):
-            for at, similarity, buckets in near:
-                place = batch.place(at)
-                if place != (found.file, found.row):
-                    met += 1
-                    best.append((-similarity, met, buckets, place, batch.names()[at]))
-            best = sorted(best)[:NEAREST]
-        nearest = tuple(
-            NearDocument(name, *place, -similarity, buckets, self._status(place))
-            for similarity, _, buckets, place, name in best
-        )
+        best: list[NearDocument] = []
+        for near in self._meetings(corpora, found, MeetingSearch(compared, found.documents)):
+            met += 1
+            best = sorted([*best, near], key=lambda one: -one.similarity)[:NEAREST]
+        nearest = tuple(replace(one, status=self._status(one)) for one in best)
         return replace(explained, met=met, nearest=nearest)
 
-    def _status(self, place: Place) -> str:
-        """Return what was decided about the document at a place, in words."""
-        document = self._documents.look_up("{}:{}".format(*place))
+    def _meetings(
+        self, corpora: Sequence[RunInputs], found: FoundDocument, search: MeetingSearch
+    ) -> Iterator[NearDocument]:
+        """Yield the documents that share a bucket with one."""
+        workers, progress = self._documents.workers, self._documents.progress
+        directed = has_direction(search.compared.options)
+        for inputs in corpora:
+            for batch, near in inputs.read(inputs.files, search, workers, progress):
+                names = batch.names() if near else []
+                for met in near:
+                    other = batch.document(met.row, names[met.row])
+                    is_better = directed and self._is_better(other, found)
+                    if (other.file, other.row, other.earlier) != (found.file, found.row, False):
+                        yield NearDocument(
+                            other.name,
+                            other.file,
+                            other.row,
+                            met.if_better if is_better else met.if_worse,
+                            met.buckets,
+                            EARLIER if other.earlier else KEPT,
+                            (OF_THIS if is_better else OF_OTHER) if directed else "",
+                        )
+
+    def _status(self, near: NearDocument) -> str:
+        """Return what was decided about a document that was met, in words."""
+        if near.status == EARLIER:
+            return EARLIER
+        document = self._documents.look_up(f"{near.file}:{near.row}")
         if document is None or document.status == KEPT:
             return KEPT
         return f"removed because of {document.witness}" if document.witness else document.status

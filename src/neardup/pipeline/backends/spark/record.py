@@ -34,7 +34,7 @@ from neardup.pipeline.backends.spark.rank import count_undated
 from neardup.pipeline.backends.spark.sketch import SketchedFiles
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import LISTED_BUCKETS, SAMPLED_MEMBERS
-from neardup.pipeline.run_inputs import describe_file, hash_file
+from neardup.pipeline.run_inputs import describe_earlier, describe_file, hash_file
 from neardup.pipeline.stages.tables import TableSummary
 from neardup.text.arrays import Ragged
 
@@ -214,6 +214,7 @@ def describe_file_run(
     skipped = [{"file": file, "reason": why} for file, why in read.skipped.items()]
     inputs, unread = _describe_inputs(read, job.columns)
     made |= {"pairs": None, "skipped_files": skipped, "inputs": inputs}
+    made |= describe_earlier(read.earlier)
     made["not_documents"] = dict(unread.most_common())
     made["spark"] = describe_spark(spark, decided)
     return made

@@ -110,6 +110,7 @@ class SketchedFiles:
     sketches  the table of them, with `number`, the place in input order
     new       the first document that is not of an earlier corpus
     files     the new inputs; in `places` they come after `others` earlier ones
+    earlier   the shards of the earlier corpus
     has_ids   whether any document has an id of its own
     skipped   the inputs that could not be read, and why
     rejected  the number of rejected new documents
@@ -123,6 +124,7 @@ class SketchedFiles:
     others: int
     places: Broadcast[RowPlaces]
     has_ids: bool
+    earlier: list[Shard]
     shards: list[Shard]
     skipped: dict[str, str]
     rejected: int
@@ -247,6 +249,7 @@ def _sketch_once(
         others,
         places,
         counted.ids > 0,
+        before,
         shards[len(before) :],
         {file.name: skipped[file.name] for file in job.ordered_inputs() if file.name in skipped},
         sum(count for part, count in counted.rejected.items() if part >= len(before)),
