@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from neardup.sketch.simhash import SimHash as SimHash
     from neardup.sketch.weighted import WeightedMinHash as WeightedMinHash
     from neardup.spec import Spec as Spec
+    from neardup.text.passages import common_passages
 
 # The public names, and where they live: importing neardup imports neither Numba nor PyArrow.
 _HOMES = {
@@ -72,6 +73,7 @@ _HOMES = {
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
     "add_files": "neardup.increments",
+    "common_passages": "neardup.text.passages",
     "dedup": "neardup.in_memory",
     "dedup_files": "neardup.file_run",
     "evaluate": "neardup.evaluation.evaluation",
@@ -109,6 +111,7 @@ __all__ = [
     "WeightedMinHash",
     "__version__",
     "add_files",
+    "common_passages",
     "dedup",
     "dedup_files",
     "evaluate",

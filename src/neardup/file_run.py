@@ -30,8 +30,9 @@ from neardup.pipeline.record import FinishedRun
 from neardup.pipeline.remote import fetch_urls
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import check_rejected, format_summary
-from neardup.report.run_explanation import RunExplainer, RunExplanation, RunPair
+from neardup.report.run_explanation import RunExplainer
 from neardup.report.run_page import largest_clusters, write_report
+from neardup.report.run_verdicts import RunExplanation, RunPair
 from neardup.wording import describe_counts, html_table, shorten_id
 
 if TYPE_CHECKING:

@@ -185,12 +185,36 @@ def test_the_witness_of_a_copied_passage_is_read_from_the_files_of_against(tmp_p
     essay.write_text(f"{'mine ' * 3} {' '.join(WORDS[:40])} and {' '.join(WORDS[85:97])} also mine")
     run, given = tmp_path / "run", ["--measure", "containment", "--threshold", "0.3"]
     dedup(essay, "-o", run, "--against", old, *given, "--slots", "512", "--recall", "0.99")
-    assert "shared        44 shingles of" in asked(run, "essay.txt")
+    shown = asked(run, "essay.txt")
+    assert "shared        44 shingles of" in shown
+    assert "common        52 of 58 words (90%) here and 52 of 100 words (52%) there" in shown
+    assert "\npassage" not in shown, "most of both is common: the differences tell it"
     for ids in (["essay.txt", "far.txt"], ["far.txt", "essay.txt"]):
         assert "of 'essay.txt' is in 'far.txt' (containment >= 0.3)" in asked(run, *ids)
     assert "is of the earlier corpus (--against)" in asked(run, "far.txt")
     (old / "source.txt").write_text(text(1))
     assert "has changed since the run" in asked(run, "essay.txt")
+
+
+def test_seventy_copied_words_in_an_essay_are_shown_with_their_places(tmp_path: Path) -> None:
+    """The passage was not to be seen among the words that differ, which are cut."""
+    copied = " ".join(WORDS[10:80])
+    own = [f"thought{n}" for n in range(300)]
+    essay = f"{' '.join(own[:200])} {copied} {' '.join(own[200:])}"
+    rows = [{"id": "source", "text": text()}, {"id": "essay", "text": essay}]
+    source, given = write_jsonl(tmp_path / "a.jsonl", rows), ["--measure", "containment"]
+    dedup(source, "-o", tmp_path / "run", *given, "--threshold", "0.1", "--slots", "512")
+    line = f"passage       70 words, from word 201 here and word 11 there: {copied}\n"
+    assert line in asked(tmp_path / "run", "essay")
+    assert line in asked(tmp_path / "run", "essay", "source")
+    for ids in (["essay"], ["essay", "source"]):
+        found = json.loads(asked(tmp_path / "run", *ids, "--json"))["passages"]
+        assert found["listed"][0]["text"] == copied and found["covered"] == [70, 70]
+    index = tmp_path / "index"
+    assert neardup("index", "build", index, source, "--keep-texts", "-q").code == 0
+    assert line in neardup("why", index, "essay", "source").out
+    told = json.loads(neardup("why", index, "essay", "source", "--json").out)
+    assert told["passages"]["listed"][0]["words"] == 70
 
 
 def test_a_kept_document_is_shown_with_what_it_met_in_against(tmp_path: Path) -> None:

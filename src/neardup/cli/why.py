@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import PlainJson, Quiet, Workers, argument, flag
 from neardup.cli.console import print_json, progress_for
@@ -47,7 +48,8 @@ def why(
 ) -> None:
     """Explain why a document was removed or kept, or why two were not found to be duplicates.
 
-    Of a removed document it shows the witness, the similarity and the words that differ; of a kept
+    Of a removed document it shows the witness, the similarity, the passages that both have and the
+    words that differ; of a kept
     one what was nearest among the documents that it met; of two, whether they met at all, with the
     probability of that, and how similar they are. In a run with --cluster components it shows the
     chain of similar pairs between two documents that are not similar. The texts are read from the
@@ -104,12 +106,13 @@ def explain_document(index: Index, id: str, as_json: bool) -> None:
     explanation = index.explain_document(id)
     if explanation is None:
         raise _unknown(index, id)
+    witness = None if explanation.witness is None else explanation.witness.id
+    own, its = (None, None) if witness is None else (index.text(id), index.text(witness))
     if as_json:
-        print_json(explanation.as_dict)
+        print_json(explanation.as_dict | _passages(own, its))
         return
     print(explanation)
-    if explanation.witness is not None:
-        _print_texts(index, explanation.witness.id, id, ("its witness", "itself"))
+    _print_texts(own, its, ("itself", "its witness"), witness_first=True)
 
 
 def _explain_pair(index: Index, id: str, other: str, as_json: bool) -> None:
@@ -117,11 +120,12 @@ def _explain_pair(index: Index, id: str, other: str, as_json: bool) -> None:
     verdict = index.explain_pair(id, other)
     if verdict is None:
         raise _unknown(index, id if index.get(id) is None else other)
+    own, its = index.text(id), index.text(other)
     if as_json:
-        print_json(verdict.as_dict)
+        print_json(verdict.as_dict | _passages(own, its))
         return
     print(verdict)
-    _print_texts(index, id, other, (id, other))
+    _print_texts(own, its, (id, other))
 
 
 def _unknown(index: Index, id: str) -> Exception:
@@ -130,12 +134,29 @@ def _unknown(index: Index, id: str) -> Exception:
     return UsageError(f"{index.path} has no document {id!r}: check the id")
 
 
-def _print_texts(index: Index, one: str, other: str, names: tuple[str, str]) -> None:
-    from neardup.report.differences import compare_texts
+def _passages(own: object, its: object) -> dict[str, Any]:
+    """Return what two texts have in common for JSON; nothing if an index does not keep them."""
+    from neardup.text.passages import common_passages
 
-    left, right = index.text(one), index.text(other)
-    if isinstance(left, str) and isinstance(right, str):
-        print("\n".join(differing_words(compare_texts(left, right), names)))
+    if not (isinstance(own, str) and isinstance(its, str)):
+        return {}
+    return {"passages": asdict(common_passages(own, its))}
+
+
+def _print_texts(
+    own: object, its: object, names: tuple[str, str], *, witness_first: bool = False
+) -> None:
+    """Print what two texts have in common and how they differ, if an index keeps them."""
+    from neardup.report.differences import compare_texts, passage_lines
+    from neardup.text.passages import common_passages
+
+    if not (isinstance(own, str) and isinstance(its, str)):
+        return
+    for name, what in passage_lines(common_passages(own, its)):
+        print(f"{name:{WIDTH}}{make_printable(what)}")
+    if witness_first:
+        own, its, names = its, own, names[::-1]
+    print("\n".join(differing_words(compare_texts(own, its), names)))
 
 
 def differing_words(differences: TextComparison, names: tuple[str, str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from neardup.report.html import Html, note, tag
+from neardup.text.passages import ALONE, CommonPassage, CommonPassages, common_passages
 
 COMPARED: Final = 20_000  # characters of each text
 SHOWN: Final = 4_000  # characters of each text, after equal passages were folded
@@ -20,10 +21,10 @@ CONTEXT: Final = 12  # equal words shown before and after a difference
 FOLDED: Final = 30  # the fewest equal words that are folded
 MOST_EDITS: Final = 256
 EXCERPT: Final = 400  # characters that are shown of two equal texts
+PASSAGE: Final = 1_000  # characters that are shown of a common passage
+MOSTLY: Final = 0.5  # texts with a larger common share are told by their differences
 
-# Scripts without spaces (Thai, Lao, Myanmar, Khmer, kana, Han) are compared by character.
-_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]")
+_WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,41 @@ def _cut(pieces: Sequence[TextPiece], room: int) -> list[TextPiece]:
     return shown
 
 
+def is_quoted(passages: CommonPassages) -> bool:
+    """Return whether texts have passages in common, and one of them has more besides."""
+    return bool(passages.listed) and min(passages.shares) <= MOSTLY
+
+
+def passage_lines(passages: CommonPassages | None) -> Iterator[tuple[str, str]]:
+    """Yield what two texts have in common, as lines with their names.
+
+    Passages are listed where most of one of the texts is in none; else the differences tell more.
+    """
+    if passages is None:
+        return
+    long = f"passages of {passages.least} words or more"
+    own, its = (
+        f"{covered:,} of {words:,} words ({share:.0%})"
+        for covered, words, share in zip(
+            passages.covered, passages.words, passages.shares, strict=True
+        )
+    )
+    if not passages.listed:
+        yield "common", f"no {long}"
+    else:
+        more = "" if passages.complete else "; the ends of these long texts are not compared"
+        yield "common", f"{own} here and {its} there are in {long}{more}"
+    if is_quoted(passages):
+        yield from (("passage", _describe_passage(one)) for one in passages.listed)
+
+
+def _describe_passage(passage: CommonPassage) -> str:
+    text = " ".join(passage.text.split())
+    shown = text if len(text) <= PASSAGE else f"{text[:PASSAGE]} ..."
+    here, there = passage.first.word, passage.second.word
+    return f"{passage.words:,} words, from word {here:,} here and word {there:,} there: {shown}"
+
+
 def side_by_side(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]:
     """Show two texts side by side, with the differences marked.
 
@@ -259,6 +295,10 @@ def side_by_side(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]
     if not comparison.hunks:
         yield from _equal_texts(comparison, kept)
         return
+    passages = common_passages(copy, kept)
+    if is_quoted(passages):
+        lines = (f"{name}: {what}" for name, what in passage_lines(passages))
+        yield tag("ul", *(tag("li", line, dir="auto") for line in lines), class_="passages")
     yield tag("div", *_hunk_rows(comparison, sides), class_="differences")
     if not comparison.complete:
         yield note(

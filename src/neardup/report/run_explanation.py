@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from neardup.errors import FormatError, UsageError
 from neardup.explanation import (
@@ -25,7 +25,7 @@ from neardup.explanation import (
     has_direction,
     is_similar,
 )
-from neardup.formatting import format_bytes, format_similarity, make_printable
+from neardup.formatting import format_bytes
 from neardup.keys import Key
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_inputs import FoundDocument, RunInputs
@@ -35,11 +35,10 @@ from neardup.report.component_chain import (
     Neighbours,
     SketchedLinks,
     WrittenLinks,
-    chain_lines,
     common_root,
     find_chain,
 )
-from neardup.report.differences import TextComparison, compare_texts
+from neardup.report.differences import compare_texts
 from neardup.report.run_comparison import (
     MeetingSearch,
     RunComparison,
@@ -47,155 +46,22 @@ from neardup.report.run_comparison import (
     options_of_run,
 )
 from neardup.report.run_documents import Place, RunDocument, RunDocuments, read_run_record
+from neardup.report.run_verdicts import (
+    EARLIER,
+    OF_OTHER,
+    OF_THIS,
+    NearDocument,
+    RunExplanation,
+    RunPair,
+)
 from neardup.runtime import SILENT, Progress
+from neardup.text.passages import common_passages
 from neardup.wording import explain_kept, explain_rejected, explain_removed, explain_vetoed
 
 NEAREST: Final = 5
 """The documents that are shown of those that a kept one met."""
 READ_UNASKED: Final = 2 << 30
 """Bytes of inputs that are read again for a kept document without being asked to."""
-WIDTH: Final = 14
-EARLIER: Final = "of --against"
-OF_THIS, OF_OTHER = "this", "other"
-
-
-def _shared(own: int, other: int, both: int) -> str:
-    shingles = "shingle" if both == 1 else "shingles"
-    return f"{both:,} {shingles} of {own:,} here and {other:,} there"
-
-
-@dataclass(frozen=True)
-class NearDocument:
-    """A document that the explained one met.
-
-    Attributes:
-        id: Its id.
-        file, row: Where it is.
-        similarity: How similar the two are.
-        buckets: The hash tables in which they met.
-        status: What was decided about it, in words.
-        part: By a measure with a direction, which of the two the similarity is a share of:
-            `this`, the explained one, or `other`; empty by others.
-    """
-
-    id: str
-    file: str
-    row: int
-    similarity: float
-    buckets: int
-    status: str
-    part: str = ""
-
-    def __str__(self) -> str:
-        similarity = format_similarity(self.similarity)
-        likeness = f"{similarity} {self.id}"
-        if self.part:
-            likeness = f"{similarity} of it is in {self.id}"
-        if self.part == OF_OTHER:
-            likeness = f"{similarity} of {self.id} is in it"
-        return f"{likeness}, {self.status}"
-
-
-@dataclass(frozen=True)
-class RunExplanation:
-    """Why a document of a run was kept, removed or rejected; `str()` gives a page to read.
-
-    Attributes:
-        id: The id of the document.
-        status: `kept`, `removed` or `rejected`.
-        sentence: What was decided, and why.
-        file, row: Where it is.
-        witness: The id of its witness; of a vetoed document, of the one that it would have.
-        similarity: How similar the two are.
-        vetoed: Whether it is kept only because of --distinguish.
-        rule: What counts as similar.
-        shingles: The number of its shingles, of its witness's, and of those that both have.
-        buckets: The hash tables in which it met its witness, and the number of all.
-        copies: The number of documents that were removed because of it.
-        met: The number of documents that it shares a bucket with; None if they were not counted.
-        nearest: The most similar of them.
-        chain: In a run with --cluster components, the documents between it and its witness, both
-            included, each linked with the next; empty if the two are linked themselves.
-        notes: What could not be found out, and why.
-        differences: How its text differs from that of its witness, if both could be read.
-    """
-
-    id: str
-    status: str
-    sentence: str
-    file: str = ""
-    row: int = 0
-    witness: str | None = None
-    similarity: float | None = None
-    vetoed: bool = False
-    rule: str = ""
-    shingles: tuple[int, int, int] | None = None
-    buckets: tuple[int, int] | None = None
-    copies: int = 0
-    met: int | None = None
-    nearest: tuple[NearDocument, ...] = ()
-    chain: tuple[ChainLink, ...] = ()
-    notes: tuple[str, ...] = ()
-    differences: TextComparison | None = field(default=None, repr=False)
-
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """All fields, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        lines = (f"{name:{WIDTH}}{make_printable(what)}" for name, what in self._lines())
-        return "\n".join([self.sentence, *lines])
-
-    def _lines(self) -> Iterator[tuple[str, str]]:
-        yield "document", f"{self.file}:{self.row}"
-        if self.witness is not None:
-            yield "witness", self.witness
-        if self.shingles is not None:
-            yield "shared", _shared(*self.shingles)
-        if self.buckets is not None:
-            yield "buckets", "{:,} of {:,} shared".format(*self.buckets)
-        yield from chain_lines(self.chain)
-        if self.met is not None:
-            what = "1 document shares" if self.met == 1 else f"{self.met:,} documents share"
-            yield "met", f"{what} a bucket with it ({self.rule})"
-        for place, near in enumerate(self.nearest):
-            name = "" if place else "nearest"
-            yield name, str(near)
-        for note in self.notes:
-            yield "note", note
-
-
-@dataclass(frozen=True)
-class RunPair:
-    """How two documents of a run compare; `str()` gives a page to read.
-
-    Attributes:
-        verdict: What follows from the decisions and the comparison.
-        shingles: The number of shingles of both, and of those that both have.
-        chain: In a run with --cluster components, the documents between the two, as above.
-        notes: What could not be found out, and why.
-        differences: How the texts differ, if both could be read.
-    """
-
-    verdict: PairVerdict
-    shingles: tuple[int, int, int] | None = None
-    chain: tuple[ChainLink, ...] = ()
-    notes: tuple[str, ...] = ()
-    differences: TextComparison | None = field(default=None, repr=False)
-
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """All fields, for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        lines = [self.verdict.sentence]
-        if self.shingles is not None:
-            lines.append(f"{'shared':{WIDTH}}{_shared(*self.shingles)}")
-        lines += (f"{name:{WIDTH}}{make_printable(what)}" for name, what in chain_lines(self.chain))
-        lines += (f"{'note':{WIDTH}}{make_printable(note)}" for note in self.notes)
-        return "\n".join(lines)
 
 
 class RunExplainer:
@@ -286,7 +152,8 @@ class RunExplainer:
             shingles,
             chain,
             notes,
-            differences=compare_texts(first.text, second.text),
+            common_passages(first.text, second.text),
+            compare_texts(first.text, second.text),
         )
 
     def _ranks_before(
@@ -415,8 +282,11 @@ class RunExplainer:
                 command = shlex.join(["neardup", "why", self._index, document.id])
                 note += f": {command} compares them, if the index keeps texts (--keep-texts)"
             return self._add_chain(_noted(explained, note), document, asked)
-        differences = compare_texts(read[0].text, found.text)
-        explained = replace(explained, differences=differences)
+        explained = replace(
+            explained,
+            passages=common_passages(found.text, read[0].text),
+            differences=compare_texts(read[0].text, found.text),
+        )
         if self._compared is None:
             return explained
         facts, (witness, own, both) = self._compared.compare(read[0].documents, found.documents)
