@@ -99,11 +99,10 @@ def test_the_two_commands_of_the_readme_are_targets():
     ],
 )
 def test_every_option_is_documented(command):
-    import typer
 
-    from neardup.cli import app
+    from neardup.cli import build_command
 
-    found = typer.main.get_command(app)
+    found = build_command()
     for word in command.split():
         found = found.commands[word]
     page = (ROOT / "docs/command-line.md").read_text("utf-8")

@@ -13,10 +13,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 import neardup
-from neardup.cli import app
+from neardup.cli import build_command
 from neardup.corpus import frames
 from neardup.errors import ColumnError, OutputError, UsageError
 
@@ -38,7 +37,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_every_option_of_the_command_is_a_keyword_argument_of_the_function() -> None:
-    command = typer.main.get_command(app).commands["dedup"]  # type: ignore[attr-defined]
+    command = build_command().commands["dedup"]  # type: ignore[attr-defined]
     named = {param.name for param in command.params}
     # --config is load_config; --key-file is key; --quiet, --json and --dry-run are for terminals;
     # neardup.spark is for Spark.
@@ -50,7 +49,7 @@ def test_every_option_of_the_command_is_a_keyword_argument_of_the_function() -> 
 def test_files_are_those_that_the_command_line_writes(corpus: Path, tmp_path: Path) -> None:
     given = ["--text", "body", "--keep", "max:score", "--within", "lang", "--pairs", "-q"]
     command = ["dedup", str(corpus), "-o", str(tmp_path / "by-command"), *given]
-    app(args=command, prog_name="neardup", standalone_mode=False)
+    build_command()(args=command, prog_name="neardup", standalone_mode=False)
     result = neardup.dedup_files(
         corpus, tmp_path / "by-python", text="body", keep="max:score", within="lang", pairs=True
     )

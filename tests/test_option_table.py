@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-import typer
 
 import neardup
 from neardup import measure_table, spark
-from neardup.cli import app
+from neardup.cli import build_command
 from neardup.corpus.documents import Columns
 from neardup.errors import ParameterError
 from neardup.formats import config
@@ -70,7 +69,7 @@ def commands(command: Any, name: str) -> dict[str, Any]:
     return found
 
 
-COMMANDS = commands(typer.main.get_command(app), "neardup")
+COMMANDS = commands(build_command(), "neardup")
 # convert changes nothing but the bits, which it needs; a place of its own would say no more.
 WITHOUT_TABLE = {"neardup index convert"}
 
@@ -220,7 +219,7 @@ def test_help_states_the_default_of_every_option_once(
     monkeypatch.setenv("COLUMNS", "400")  # every option in one line
     params = COMMANDS[name].params
     every = "--help-all" if any("--help-all" in param.opts for param in params) else "--help"
-    app(args=[*name.split()[1:], every], prog_name="neardup", standalone_mode=False)
+    build_command()(args=[*name.split()[1:], every], prog_name="neardup", standalone_mode=False)
     lines = capsys.readouterr().out.splitlines()
     for param in params:
         if param.param_type_name == "option" and not param.is_flag:
@@ -237,7 +236,7 @@ def test_help_has_an_example_and_no_types_of_flags(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     words = name.split()[1:]
-    app(args=[*words, "--help"], prog_name="neardup", standalone_mode=False)
+    build_command()(args=[*words, "--help"], prog_name="neardup", standalone_mode=False)
     shown = capsys.readouterr().out
     assert "<bool>" not in shown and "{" not in shown and "[[" not in shown
     assert "Example: neardup" in shown
@@ -247,9 +246,9 @@ def test_help_has_an_example_and_no_types_of_flags(
 def test_help_of_dedup_is_short_and_help_all_has_everything(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    app(args=["dedup", "--help"], prog_name="neardup", standalone_mode=False)
+    build_command()(args=["dedup", "--help"], prog_name="neardup", standalone_mode=False)
     short = set(re.findall(r"(?<![\w-])--[a-z-]+", capsys.readouterr().out))
-    app(args=["dedup", "--help-all"], prog_name="neardup", standalone_mode=False)
+    build_command()(args=["dedup", "--help-all"], prog_name="neardup", standalone_mode=False)
     everything = capsys.readouterr().out
     assert "--threshold" in short and "--blocks" not in short
     assert all(row.flag in everything for row in ALL.values())

@@ -11,31 +11,16 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 
 import neardup
-from neardup.cli.cache import cache, warm_up
-from neardup.cli.comparisons import compare_sketches, hashes
-from neardup.cli.config import config
 from neardup.cli.console import open_closed_streams
-from neardup.cli.dedup import dedup
-from neardup.cli.evaluate import evaluate
-from neardup.cli.exact import exact
 from neardup.cli.help import Command, Group
-from neardup.cli.index import compact, export, import_, stats, verify
-from neardup.cli.index_build import add, build
-from neardup.cli.index_query import clusters, get, query, remove
-from neardup.cli.index_reindex import convert, reindex, retune
-from neardup.cli.plan import plan
-from neardup.cli.runs import demo, merge, report, status
-from neardup.cli.serve import format_event, keys, serve
-from neardup.cli.spec import spec
-from neardup.cli.tune import tune
-from neardup.cli.why import why
 from neardup.errors import NeardupError, OutputClosed
 from neardup.formatting import make_printable
 
@@ -44,76 +29,112 @@ TERMINATED = 143
 ANYWHERE: Final = frozenset({"--debug", "--no-config"})
 """Options of the program that are accepted after the command too."""
 
-app = typer.Typer(
-    name="neardup",
-    help="Find near-duplicate documents, keep the best copy of each, explain every decision.",
-    epilog="Example: neardup dedup pages.jsonl -o clean --threshold 0.85",
-    cls=Group,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
-index = typer.Typer(
-    help="Make, query and maintain an index: check new documents against stored ones.",
-    epilog="Example: neardup index build posts posts.jsonl",
-    cls=Group,
-    no_args_is_help=True,
-)
-
 REMOVE, RUNS = "Remove duplicates", "Runs"
 CHOOSE, ONLINE = "Choose and check an operating point", "One document at a time"
-COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
-    (dedup, REMOVE, "dedup pages.jsonl -o clean --threshold 0.85"),
-    (exact, REMOVE, "exact pages/ -o clean --unit paragraph"),
-    (demo, REMOVE, "demo --threshold 0.7"),
-    (report, RUNS, "report clean --open"),
-    (why, RUNS, "why clean page-17 page-4"),
-    (status, RUNS, "status clean"),
-    (merge, RUNS, "merge clean-january clean-february -o until-february"),
-    (plan, CHOOSE, "plan --documents 300M --sample pages.jsonl --memory 100GB -o plan.toml"),
-    (tune, CHOOSE, "tune pages.jsonl --threshold 0.9 -o tuned"),
-    (evaluate, CHOOSE, "evaluate labels.tsv --corpus pages.jsonl --threshold 0.85"),
-    (compare_sketches, CHOOSE, "compare-sketches pages.jsonl --plot sketches.html"),
-    (hashes, CHOOSE, "hashes --plot hashes.html"),
-    (warm_up, CHOOSE, "warm-up"),
-    (query, ONLINE, "query posts 'the text of a new post'"),
-    (serve, ONLINE, "serve --data posts --port 8080"),
+
+
+class Row(NamedTuple):
+    """A command, or a group of commands.
+
+    name      what is typed
+    place     its module in `neardup.cli`, and its function or group there; empty for index
+    panel     its panel in `neardup --help`
+    example   for its help; empty for a group, which has its own
+    """
+
+    name: str
+    place: str
+    panel: str
+    example: str = ""
+
+
+COMMANDS: Final = [
+    Row("dedup", "dedup:dedup", REMOVE, "dedup pages.jsonl -o clean --threshold 0.85"),
+    Row("exact", "exact:exact", REMOVE, "exact pages/ -o clean --unit paragraph"),
+    Row("demo", "runs:demo", REMOVE, "demo --threshold 0.7"),
+    Row("report", "runs:report", RUNS, "report clean --open"),
+    Row("why", "why:why", RUNS, "why clean page-17 page-4"),
+    Row("status", "runs:status", RUNS, "status clean"),
+    Row("merge", "runs:merge", RUNS, "merge clean-january clean-february -o until-february"),
+    Row(
+        "plan",
+        "plan:plan",
+        CHOOSE,
+        "plan --documents 300M --sample pages.jsonl --memory 100GB -o plan.toml",
+    ),
+    Row("tune", "tune:tune", CHOOSE, "tune pages.jsonl --threshold 0.9 -o tuned"),
+    Row(
+        "evaluate",
+        "evaluate:evaluate",
+        CHOOSE,
+        "evaluate labels.tsv --corpus pages.jsonl --threshold 0.85",
+    ),
+    Row(
+        "compare-sketches",
+        "comparisons:compare_sketches",
+        CHOOSE,
+        "compare-sketches pages.jsonl --plot sketches.html",
+    ),
+    Row("hashes", "comparisons:hashes", CHOOSE, "hashes --plot hashes.html"),
+    Row("warm-up", "cache:warm_up", CHOOSE, "warm-up"),
+    Row("query", "index_query:query", ONLINE, "query posts 'the text of a new post'"),
+    Row("serve", "serve:serve", ONLINE, "serve --data posts --port 8080"),
+    Row("index", "", ONLINE),
+    Row("keys", "serve:keys", ONLINE),
+    Row("spec", "spec:spec", CHOOSE),
+    Row("config", "config:config", CHOOSE),
+    Row("cache", "cache:cache", CHOOSE),
 ]
-"""The commands, each with its panel in `neardup --help` and an example."""
-INDEX_COMMANDS: Final[list[tuple[Callable[..., None], str, str]]] = [
-    (build, "Documents", "index build posts posts.jsonl --threshold 0.85"),
-    (add, "Documents", "index add posts new.jsonl"),
-    (query, "Documents", "index query posts 'the text of a new post'"),
-    (get, "Documents", "index get posts 4711"),
-    (clusters, "Documents", "index clusters posts --most 50"),
-    (remove, "Documents", "index remove posts 4711 4712"),
-    (stats, "The whole index", "index stats posts"),
-    (retune, "The whole index", "index retune posts --threshold 0.9"),
-    (reindex, "The whole index", "index reindex posts --shingle char:24"),
-    (convert, "The whole index", "index convert posts --bits 8"),
-    (compact, "The whole index", "index compact posts"),
-    (verify, "The whole index", "index verify posts"),
-    (export, "The whole index", "index export posts posts.export"),
-    (import_, "The whole index", "index import copy posts.export"),
+"""The commands and groups, in the order of `neardup --help`."""
+INDEX_COMMANDS: Final = [
+    Row("build", "index_build:build", "Documents", "index build posts posts.jsonl"),
+    Row("add", "index_build:add", "Documents", "index add posts new.jsonl"),
+    Row("query", "index_query:query", "Documents", "index query posts 'the text of a new post'"),
+    Row("get", "index_query:get", "Documents", "index get posts 4711"),
+    Row("clusters", "index_query:clusters", "Documents", "index clusters posts --most 50"),
+    Row("remove", "index_query:remove", "Documents", "index remove posts 4711 4712"),
+    Row("stats", "index:stats", "The whole index", "index stats posts"),
+    Row("retune", "index_reindex:retune", "The whole index", "index retune posts --threshold 0.9"),
+    Row(
+        "reindex",
+        "index_reindex:reindex",
+        "The whole index",
+        "index reindex posts --shingle char:24",
+    ),
+    Row("convert", "index_reindex:convert", "The whole index", "index convert posts --bits 8"),
+    Row("compact", "index:compact", "The whole index", "index compact posts"),
+    Row("verify", "index:verify", "The whole index", "index verify posts"),
+    Row("export", "index:export", "The whole index", "index export posts posts.export"),
+    Row("import", "index:import_", "The whole index", "index import copy posts.export"),
 ]
 
 
-def register(group: typer.Typer, commands: list[tuple[Callable[..., None], str, str]]) -> None:
-    """Add commands to a group, each with its panel and its example."""
-    for command, panel, example in commands:
-        name = command.__name__.strip("_").replace("_", "-")
-        group.command(
-            name, cls=Command, rich_help_panel=panel, epilog=f"Example: neardup {example}"
-        )(command)
+def register(group: typer.Typer, rows: Iterable[Row], words: Sequence[str]) -> typer.Typer:
+    """Import commands and groups and add them to a group: the one that is typed, or all.
 
-
-register(app, COMMANDS)
-register(index, INDEX_COMMANDS)
-app.add_typer(index, name="index", rich_help_panel=ONLINE)
-app.add_typer(keys, name="keys", rich_help_panel=ONLINE)
-app.add_typer(spec, name="spec", rich_help_panel=CHOOSE)
-app.add_typer(config, name="config", rich_help_panel=CHOOSE)
-app.add_typer(cache, name="cache", rich_help_panel=CHOOSE)
+    Args:
+        group: The group that they are added to, and that is returned.
+        rows: Its commands and groups.
+        words: What is typed after the name of the group.
+    """
+    rows = list(rows)
+    for row in [row for row in rows if row.name in words[:1]] or rows:
+        module, _, name = row.place.partition(":")
+        found = getattr(import_module(f"neardup.cli.{module}"), name) if module else None
+        if found is None:
+            index = typer.Typer(
+                help="Make, query and maintain an index: check new documents against stored ones.",
+                epilog="Example: neardup index build posts posts.jsonl",
+                cls=Group,
+                no_args_is_help=True,
+            )
+            found = register(index, INDEX_COMMANDS, words[1:])
+        if isinstance(found, typer.Typer):
+            group.add_typer(found, name=row.name, rich_help_panel=row.panel)
+        else:
+            epilog = f"Example: neardup {row.example}"
+            group.command(row.name, cls=Command, rich_help_panel=row.panel, epilog=epilog)(found)
+    return group
 
 
 def show_version(wanted: bool) -> None:
@@ -123,7 +144,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool,
@@ -153,9 +173,24 @@ def options(
 
 
 @functools.cache
-def build_command() -> Any:
-    """Build all commands from their functions; once in a process, since it takes a while."""
-    return typer.main.get_command(app)
+def build_command(*words: str) -> Any:
+    """Build the commands from their functions; once in a process, since it takes a while.
+
+    Args:
+        words: The command that is typed, if only that is needed: a start without the others takes
+            0.1 s less.
+    """
+    app = typer.Typer(
+        name="neardup",
+        help="Find near-duplicate documents, keep the best copy of each, explain every decision.",
+        epilog="Example: neardup dedup pages.jsonl -o clean --threshold 0.85",
+        cls=Group,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(options)
+    return typer.main.get_command(register(app, COMMANDS, words))
 
 
 def main() -> None:
@@ -172,7 +207,8 @@ def main() -> None:
     as_event = arguments[:1] == ["serve"]
     try:
         chosen = ["--no-config"] if "--no-config" in sys.argv else []
-        code = build_command()(
+        depth = 2 if arguments[:1] == ["index"] else 1
+        code = build_command(*arguments[:depth])(
             args=[*chosen, *arguments], prog_name="neardup", standalone_mode=False
         )
         sys.stdout.flush()
@@ -243,5 +279,9 @@ def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:
     """Exit with a one-line message; without one if it is empty, as after help was shown."""
     if one_line := " ".join(message.split()):
         line = f"neardup: {make_printable(one_line)}"
-        print(format_event("failed", one_line) if as_event else line, file=sys.stderr)
+        if as_event:
+            from neardup.cli.serve import format_event
+
+            line = format_event("failed", one_line)
+        print(line, file=sys.stderr)
     sys.exit(code)

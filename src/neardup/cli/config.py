@@ -64,8 +64,9 @@ def show_settings(
 
 def _origins(context: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any, str]]:
     """Yield (option, value, origin) of each option of a command."""
-    root = context.find_root()
-    found: Any = root.command
+    from neardup.cli import build_command
+
+    found: Any = build_command()
     for name in path:
         commands = getattr(found, "commands", {})
         if name not in commands:
@@ -76,7 +77,7 @@ def _origins(context: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any, st
     if hasattr(found, "commands"):
         names = ", ".join(found.commands)
         raise UsageError(f"{' '.join(path)} is a group of commands: choose one of {names}")
-    settings = find_settings(found, root, path)
+    settings = find_settings(found, context.find_root(), path)
     prefix = VARIABLES.get(" ".join(path))
     for key, parameter in parameters_by_key(found).items():
         variable = variable_of(prefix, parameter) if prefix else ""

@@ -31,9 +31,10 @@ RARE_NAMES: Final = "rare_names"
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        if isinstance(context.command, Command):
-            context.command.hidden_at_first = frozenset()
+        command: Any = context.command
+        hidden, command.hidden_at_first = command.hidden_at_first, frozenset()
         typer.echo(context.get_help(), nl=False)
+        command.hidden_at_first = hidden
         raise typer.Exit
 
 

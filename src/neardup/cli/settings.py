@@ -85,8 +85,10 @@ def find_settings(command: Any, root: Any, path: tuple[str, ...]) -> Settings:
         found = None
     if found is None:
         return Settings()
+    from neardup.cli import build_command
+
     file, content = found
-    _check_names(content, root.command, file, ())
+    _check_names(content, build_command(), file, ())
     settings = Settings(file)
     parameters = parameters_by_key(command)
     for depth in range(len(path) + 1):
