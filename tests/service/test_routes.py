@@ -39,6 +39,26 @@ def test_a_document_is_new_and_its_copy_is_a_duplicate(client: Served) -> None:
     assert (other["status"], other["duplicate_of"], other["cluster"]) == ("new", None, None)
 
 
+def test_a_parameter_that_a_route_does_not_take_is_refused_by_name(client: Served) -> None:
+    number = client.post("/v1/documents", json={"id": "asked", "text": text(77)}).json()["cluster"]
+    for method, path, name, cure in (
+        ("GET", f"/v1/clusters/{number}?text=true", "text", "leave it out"),
+        ("GET", "/v1/stats?verbose", "verbose", "leave it out"),
+        ("DELETE", "/v1/documents/asked?force=1", "force", "leave it out"),
+        ("GET", "/v1/documents/asked?txt=true", "txt", "leave it out"),
+        ("POST", "/v1/check?within=en", "within", "put it into the JSON object"),
+        ("POST", "/v1/documents?replace=true", "replace", "put it into the JSON object"),
+    ):
+        json = {"text": text(77)} if method == "POST" else None
+        refused = client.request(method, path, json=json)
+        assert refused.status_code == 422, path
+        message = refused.json()["message"]
+        assert message.startswith(f"{name}: ") and cure in message
+    assert client.get("/v1/documents/asked").status_code == 200
+    for path in ("/metrics?name=x", "/healthz?t=1", "/readyz?t=1", "/?from=search"):
+        assert client.get(path).status_code == 200, path
+
+
 def test_batch_answers_are_in_order(client: Served) -> None:
     documents = [{"id": f"m{n}", "text": text(100 + n // 2)} for n in range(6)]
     answers = client.post("/v1/documents", json={"documents": documents}).json()["answers"]
@@ -301,12 +321,13 @@ def test_clusters_are_listed_largest_first_in_pages(tmp_path: Path) -> None:
         client.post("/v1/documents", json={"documents": documents})
         first = client.get("/v1/clusters").json()
         assert first["clusters"] == [
-            {"number": 4, "size": 3, "id": "3"},
-            {"number": 2, "size": 2, "id": "1"},
+            {"number": 4, "size": 3, "id": "3", "cluster": 4},
+            {"number": 2, "size": 2, "id": "1", "cluster": 2},
         ]
         client.post("/v1/documents", json={"id": "late", "text": text(4)})
         second = client.get("/v1/clusters", params={"limit": 2, "after": first["next"]}).json()
-        assert second == {"clusters": [{"number": 7, "size": 2, "id": "6"}], "next": None}
+        last = {"number": 7, "size": 2, "id": "6", "cluster": 7}
+        assert second == {"clusters": [last], "next": None}
         assert client.get(f"/v1/clusters/{first['clusters'][0]['number']}").json()["size"] == 3
         for query in ("limit=3", "limit=0", "limit=-1", "limit=1_0", "limit=", "after=x", "top=1"):
             answer = client.get(f"/v1/clusters?{query}")

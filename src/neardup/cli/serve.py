@@ -218,7 +218,8 @@ def format_event(event: str, message: str) -> str:
     from datetime import UTC, datetime
 
     time = datetime.now(UTC).isoformat()
-    return json.dumps({"time": time, "event": event, "message": message})
+    line = {"time": time, "event": event, "message": message}
+    return json.dumps(line, separators=(",", ":"))  # as `service.logs` writes it
 
 
 def require_server() -> None:

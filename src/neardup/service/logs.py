@@ -42,7 +42,7 @@ def _as_json(line: dict[str, Any]) -> str:
     try:
         return orjson.dumps(line, default=str).decode()
     except orjson.JSONEncodeError:  # A file name may be invalid UTF-8.
-        return json.dumps(line, default=str)
+        return json.dumps(line, default=str, separators=(",", ":"))
 
 
 class _Forward(logging.Handler):

@@ -172,8 +172,6 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
 
     A document that is stored already, with the same id and content, is not added again.
     """
-    if request.query_params:
-        raise invalid("a query is for streams: put replace into the JSON object")
     if isinstance(body, NewDocuments):
         request.charge(len(body.documents))
         answers = await add_documents(request.service, body.documents, body.replace)

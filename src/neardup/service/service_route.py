@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 ANY_ID: Final = "{id:any}"
 """The end of a path that is an id, which may contain slashes."""
+API: Final = "/v1/"
+"""The beginning of the paths that programs use, not monitors."""
+LONGEST_NAME: Final = 60
+"""Characters of a parameter's name that a message shows."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -122,12 +126,17 @@ class ServiceRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler() if self._has_parameters else self._call_endpoint
 
+        # Routes for monitors ignore a query: their answer matters more.
+        refuses_query = self.path.startswith(API) and not self.dependant.query_params
+
         async def handle_bounded(starlette_request: Request) -> Response:
             request = ServiceRequest(starlette_request.scope, starlette_request.receive)
             record, limits = request.record, request.limits
             record.route = self.path
             for scope in self.scopes:
                 require_scope(record, scope)
+            if refuses_query and request.scope["query_string"]:
+                raise self._refuse_query(request)
             if self._prefix is not None:
                 request.path_params["id"] = _decode_path(request).removeprefix(self._prefix)
             try:
@@ -143,6 +152,12 @@ class ServiceRoute(APIRoute):
                 ) from None
 
         return handle_bounded
+
+    def _refuse_query(self, request: ServiceRequest) -> Refusal:
+        """Return the refusal of a query, for a route that takes none."""
+        name = next(iter(request.query_params), "?")[:LONGEST_NAME]
+        cure = "leave it out" if self.body_field is None else "put it into the JSON object"
+        return invalid(f"{name}: this route takes no parameters in its query: {cure}")
 
     @property
     def _has_parameters(self) -> bool:
