@@ -128,7 +128,8 @@ def test_ids_of_tokens_and_no_documents_are_not_looked_at() -> None:
 
 def test_limit_of_an_operating_point_in_a_sentence() -> None:
     assert "of 49 words or more" in (describe_limit(Options()) or "")
-    assert describe_limit(Options.of(preset="short")) is None
+    found = "one changed word is found in texts of 6 words or more"
+    assert describe_limit(Options.of(preset="short")) == found
     assert describe_limit(Options.of(shingle="token:5")) is None
     assert "same words" in (describe_limit(Options.of(shingle="line:1")) or "")
 

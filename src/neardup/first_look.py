@@ -87,7 +87,9 @@ def fewest_words(options: Options, most: int = 10_000) -> int | None:
 
 
 def describe_limit(options: Options) -> str | None:
-    """Return in which texts a changed word is found, in a sentence; None if in short ones too.
+    """Return in which texts a changed word is found, in a sentence.
+
+    None if documents are not judged by shingles of words.
 
     >>> print(describe_limit(Options()))
     one changed word is found in texts of 49 words or more; a new index with --preset short finds \
@@ -96,11 +98,11 @@ it in texts of 6 or more
     if not _judges_shingles(options):
         return None
     least, short = fewest_words(options), fewest_words(Options.of(preset=PRESET))
-    if least is not None and least <= SHORT // 2:
-        return None
     where = "only copies with the same words are found"
     if least is not None:
         where = f"one changed word is found in texts of {least:,} words or more"
+        if least <= SHORT // 2:
+            return where
     return f"{where}; a new index with --preset {PRESET} finds it in texts of {short} or more"
 
 

@@ -33,7 +33,7 @@ REMOVE, RUNS = "Remove duplicates", "Runs"
 CHOOSE, ONLINE = "Choose and check an operating point", "One document at a time"
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """A command, or a group of commands.
 
     name      what is typed
@@ -49,67 +49,73 @@ class Row(NamedTuple):
 
 
 COMMANDS: Final = [
-    Row("dedup", "dedup:dedup", REMOVE, "dedup pages.jsonl -o clean --threshold 0.85"),
-    Row("exact", "exact:exact", REMOVE, "exact pages/ -o clean --unit paragraph"),
-    Row("demo", "runs:demo", REMOVE, "demo --threshold 0.7"),
-    Row("report", "runs:report", RUNS, "report clean --open"),
-    Row("why", "why:why", RUNS, "why clean page-17 page-4"),
-    Row("status", "runs:status", RUNS, "status clean"),
-    Row("merge", "runs:merge", RUNS, "merge clean-january clean-february -o until-february"),
-    Row(
+    CommandRow("dedup", "dedup:dedup", REMOVE, "dedup pages.jsonl -o clean --threshold 0.85"),
+    CommandRow("exact", "exact:exact", REMOVE, "exact pages/ -o clean --unit paragraph"),
+    CommandRow("demo", "runs:demo", REMOVE, "demo --threshold 0.7"),
+    CommandRow("report", "runs:report", RUNS, "report clean --open"),
+    CommandRow("why", "why:why", RUNS, "why clean page-17 page-4"),
+    CommandRow("status", "runs:status", RUNS, "status clean"),
+    CommandRow("merge", "runs:merge", RUNS, "merge clean-january clean-february -o until-february"),
+    CommandRow(
         "plan",
         "plan:plan",
         CHOOSE,
         "plan --documents 300M --sample pages.jsonl --memory 100GB -o plan.toml",
     ),
-    Row("tune", "tune:tune", CHOOSE, "tune pages.jsonl --threshold 0.9 -o tuned"),
-    Row(
+    CommandRow("tune", "tune:tune", CHOOSE, "tune pages.jsonl --threshold 0.9 -o tuned"),
+    CommandRow(
         "evaluate",
         "evaluate:evaluate",
         CHOOSE,
         "evaluate labels.tsv --corpus pages.jsonl --threshold 0.85",
     ),
-    Row(
+    CommandRow(
         "compare-sketches",
         "comparisons:compare_sketches",
         CHOOSE,
         "compare-sketches pages.jsonl --plot sketches.html",
     ),
-    Row("hashes", "comparisons:hashes", CHOOSE, "hashes --plot hashes.html"),
-    Row("warm-up", "cache:warm_up", CHOOSE, "warm-up"),
-    Row("query", "index_query:query", ONLINE, "query posts 'the text of a new post'"),
-    Row("serve", "serve:serve", ONLINE, "serve --data posts --port 8080"),
-    Row("index", "", ONLINE),
-    Row("keys", "serve:keys", ONLINE),
-    Row("spec", "spec:spec", CHOOSE),
-    Row("config", "config:config", CHOOSE),
-    Row("cache", "cache:cache", CHOOSE),
+    CommandRow("hashes", "comparisons:hashes", CHOOSE, "hashes --plot hashes.html"),
+    CommandRow("warm-up", "cache:warm_up", CHOOSE, "warm-up"),
+    CommandRow("query", "index_query:query", ONLINE, "query posts 'the text of a new post'"),
+    CommandRow("serve", "serve:serve", ONLINE, "serve --data posts --port 8080"),
+    CommandRow("index", "", ONLINE),
+    CommandRow("keys", "serve:keys", ONLINE),
+    CommandRow("spec", "spec:spec", CHOOSE),
+    CommandRow("config", "config:config", CHOOSE),
+    CommandRow("cache", "cache:cache", CHOOSE),
 ]
 """The commands and groups, in the order of `neardup --help`."""
 INDEX_COMMANDS: Final = [
-    Row("build", "index_build:build", "Documents", "index build posts posts.jsonl"),
-    Row("add", "index_build:add", "Documents", "index add posts new.jsonl"),
-    Row("query", "index_query:query", "Documents", "index query posts 'the text of a new post'"),
-    Row("get", "index_query:get", "Documents", "index get posts 4711"),
-    Row("clusters", "index_query:clusters", "Documents", "index clusters posts --most 50"),
-    Row("remove", "index_query:remove", "Documents", "index remove posts 4711 4712"),
-    Row("stats", "index:stats", "The whole index", "index stats posts"),
-    Row("retune", "index_reindex:retune", "The whole index", "index retune posts --threshold 0.9"),
-    Row(
+    CommandRow("build", "index_build:build", "Documents", "index build posts posts.jsonl"),
+    CommandRow("add", "index_build:add", "Documents", "index add posts new.jsonl"),
+    CommandRow(
+        "query", "index_query:query", "Documents", "index query posts 'the text of a new post'"
+    ),
+    CommandRow("get", "index_query:get", "Documents", "index get posts 4711"),
+    CommandRow("clusters", "index_query:clusters", "Documents", "index clusters posts --most 50"),
+    CommandRow("remove", "index_query:remove", "Documents", "index remove posts 4711 4712"),
+    CommandRow("stats", "index:stats", "The whole index", "index stats posts"),
+    CommandRow(
+        "retune", "index_reindex:retune", "The whole index", "index retune posts --threshold 0.9"
+    ),
+    CommandRow(
         "reindex",
         "index_reindex:reindex",
         "The whole index",
         "index reindex posts --shingle char:24",
     ),
-    Row("convert", "index_reindex:convert", "The whole index", "index convert posts --bits 8"),
-    Row("compact", "index:compact", "The whole index", "index compact posts"),
-    Row("verify", "index:verify", "The whole index", "index verify posts"),
-    Row("export", "index:export", "The whole index", "index export posts posts.export"),
-    Row("import", "index:import_", "The whole index", "index import copy posts.export"),
+    CommandRow(
+        "convert", "index_reindex:convert", "The whole index", "index convert posts --bits 8"
+    ),
+    CommandRow("compact", "index:compact", "The whole index", "index compact posts"),
+    CommandRow("verify", "index:verify", "The whole index", "index verify posts"),
+    CommandRow("export", "index:export", "The whole index", "index export posts posts.export"),
+    CommandRow("import", "index:import_", "The whole index", "index import copy posts.export"),
 ]
 
 
-def register(group: typer.Typer, rows: Iterable[Row], words: Sequence[str]) -> typer.Typer:
+def register(group: typer.Typer, rows: Iterable[CommandRow], words: Sequence[str]) -> typer.Typer:
     """Import commands and groups and add them to a group: the one that is typed, or all.
 
     Args:

@@ -259,7 +259,7 @@ class IndexService:
                 self._golden.start()
 
     async def stop(self) -> None:
-        """Finish the requests under way, then close the index, with a snapshot."""
+        """Finish the requests under way, then close the index, with a snapshot if one is due."""
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
