@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from neardup.planner.spark_run import (
     MEASURED,
     RunAmounts,
     SparkCosts,
+    count_moves,
     count_ranges,
     shuffle_bytes,
 )
@@ -41,8 +43,10 @@ ROUND = SparkCosts(
     removed=40,
     sorted=70,
     pair=10,
-    known=17,
+    known=9,
     edge=8,
+    needed=5,
+    apart=0.2,
     rounds=6,
 )
 SMALL = RunAmounts(
@@ -85,7 +89,49 @@ SHUFFLED = {
     "writing tables": 4_873_857,
     "writing": 38_803,
 }
-"""Of the run of this record, pages of RFCs with ids of five digits; deciding took 108,860,411."""
+"""Of the run of this record, pages of RFCs with ids of five digits."""
+DECIDING = {
+    "110,000 pages": (
+        108_860_411,
+        replace(
+            SMALL,
+            candidates=25_385,
+            sets=77_138_488,
+            buckets=83_106,
+            members=2.3 * 83_106,
+            compared=81_521,
+            similar=8_782,
+            ranges=5,
+        ),
+    ),
+    "11,000 pages": (
+        5_480_305,
+        replace(
+            SMALL,
+            candidates=1_670,
+            sets=4_992_920,
+            buckets=6_316,
+            members=2.3 * 6_316,
+            compared=1_782,
+            similar=612,
+            ranges=2,
+        ),
+    ),
+    "200,000 tweets": (
+        7_369_623,
+        replace(
+            SMALL,
+            candidates=21_883,
+            sets=4_974_336,
+            buckets=86_499,
+            members=2.3 * 86_499,
+            compared=22_433,
+            similar=7_910,
+            ranges=2,
+        ),
+    ),
+}
+"""What deciding by rounds has shuffled on local[2], where a task may hold 60, 10 and 10 MB."""
 
 
 # -- what is shuffled -------------------------------------------------------------------------
@@ -115,13 +161,30 @@ def test_amounts_that_fit_one_task_are_not_shuffled() -> None:
 
 
 def test_rounds_shuffle_pairs_and_sets() -> None:
-    found = shuffle_bytes(replace(SMALL, ranges=3), ROUND)["deciding"]
-    pairs = 10 * ((700 - 300) + 600 + 600)
-    again = 6 * (17 * 600 + 8 * 60)
-    sets = 5 * 400_000 + (200 + min(600, 200 * 2)) * 2_000
-    assert found == pairs + again + sets
-    one_range = shuffle_bytes(replace(SMALL, ranges=1), ROUND)["deciding"]
-    assert one_range == pairs + again + 5 * 400_000 + 400_000
+    few = replace(SMALL, compared=300)
+    pairs = 10 * ((700 - 300) + 300)
+    again = 6 * (9 * 300 + 8 * 60)
+    # A set and its place on the list: once where there is one range, for all other pairs as well.
+    one_range = shuffle_bytes(replace(few, ranges=1), ROUND)["deciding"]
+    assert one_range == pytest.approx(pairs + again + 200 * (2_000 + 5))
+    moves = 200 * (1 + 2 * (1 - math.exp(-0.2 * (1.5 - 0.5) / 3)))
+    three = shuffle_bytes(replace(few, ranges=3), ROUND)["deciding"]
+    assert three == pytest.approx(pairs + again + moves * (2_000 + 5))
+
+
+def test_many_pairs_move_a_set_to_almost_as_many_tasks() -> None:
+    many = replace(SMALL, compared=200 * 400, ranges=1_000)
+    moves = count_moves(many, ROUND)
+    assert 0.4 * many.compared < moves < many.compared
+    assert count_moves(replace(many, ranges=1), ROUND) == many.candidates
+    assert count_moves(replace(many, candidates=0), ROUND) == 0
+
+
+def test_sets_are_shuffled_once_more_if_the_list_of_those_needed_is_long() -> None:
+    long = replace(SMALL, candidates=3e6, sets=3e9, compared=3e6, ranges=10)
+    short = replace(long, candidates=1e6, sets=1e9, compared=1e6)
+    each = [shuffle_bytes(one, ROUND)["deciding"] / one.sets for one in (long, short)]
+    assert each[0] - each[1] == pytest.approx(1, abs=0.01)
 
 
 def test_sorting_shuffles_all_sketches() -> None:
@@ -138,6 +201,12 @@ def test_model_reproduces_the_run_it_was_fitted_to() -> None:
     found = shuffle_bytes(RunAmounts.of_run(RECORD, id=5))
     assert list(found) == STAGES
     assert {name: found[name] for name in SHUFFLED} == pytest.approx(SHUFFLED, rel=0.03)
+
+
+@pytest.mark.parametrize("run", DECIDING)
+def test_rounds_shuffle_what_real_runs_have_shuffled(run: str) -> None:
+    measured, amounts = DECIDING[run]
+    assert shuffle_bytes(amounts)["deciding"] == pytest.approx(measured, rel=0.25)
 
 
 def test_amounts_are_read_from_run_json() -> None:

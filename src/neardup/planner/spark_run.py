@@ -7,6 +7,7 @@ with its source.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,10 +45,14 @@ class SparkCosts:
     ranked       a candidate whose rank is, twice, and
     removed      a removed document, it makes 4,768,705 bytes; how these split is estimated
     sorted       a document while all are sorted, besides 8 a band: estimated from the columns
-    pair         a pair on its way to its range. Estimated: 8 bytes, which lz4 can't compress
-    known        a pair that was compared before, with its similarity. Estimated: 17 bytes
-    edge         a similar pair on its way to the task that settles it: 8 bytes
-    rounds       1, 4, 16, 64, 256 leaders, and one more to see that nothing changes: the most
+    pair         a pair on its way to its range: 533,324 bytes for 60,167 pairs of tweets
+    known        a pair that was compared before, with its similarity: 194,549 bytes for 22,433
+    edge         a similar pair on its way to the task that settles it: 69,002 bytes for 7,906
+    needed       a set on the list of those that a task needs: 114,414 bytes for 22,085
+    apart        the share of pairs, beyond one for two candidates, that bring a set to another
+                 range: pages moved 1.3 sets a candidate, tweets 1.1; most pairs are of few
+                 documents, or of near ranks
+    rounds       1, 4, 16, 64, 256 leaders; most runs need no more to see that nothing changes
     pass_row     seconds for a row that passes through the JVM, and from or to Python: assumed
     sort_row     seconds for a row that is shuffled and sorted: what banding took longer than
                  collapsing, 2.8 s for 2.1 million rows, as if both cores had worked all along. The
@@ -66,21 +71,26 @@ class SparkCosts:
     ranked: float = 12.0
     removed: float = 43.0
     sorted: float = 70.0
-    pair: float = 10.0
-    known: float = 17.0
-    edge: float = 8.0
-    rounds: int = 6
+    pair: float = 8.9
+    known: float = 8.7
+    edge: float = 8.7
+    needed: float = 5.2
+    apart: float = 0.2
+    rounds: int = 5
     pass_row: float = 0.35e-6
     sort_row: float = 2.6e-6
     speed: float = 5e8
     start: float = 25.0
     source: str = (
-        "bytes are fitted to 110,000 pages; a million tweets shuffled within a tenth of them, and "
-        "a fifth of what is said for rounds, an upper bound; seconds of Spark's own rows are rough"
+        "bytes are fitted to 110,000 pages and 200,000 tweets; others shuffled within a quarter of "
+        "them; seconds of Spark's own rows are rough"
     )
 
 
 MEASURED: Final = SparkCosts()
+SENT_TO_ALL: Final = 10 * 2**20
+"""Bytes of a table that Spark sends to all tasks, rather than shuffle what it is joined with: its
+default of `spark.sql.autoBroadcastJoinThreshold`."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +163,7 @@ class RunAmounts:
             counts["comparisons"],
             rounds[-1]["edges"] if rounds else 0.0,
             id,
-            count_ranges(spark["set_bytes"], tasks) if rounds else 0,
+            count_ranges(spark["set_bytes"], tasks, record["memory_budget_bytes"]) if rounds else 0,
             ranking > 0,
             parameters["verify"] == "exact",
             record["memory_budget_bytes"],
@@ -191,16 +201,36 @@ def shuffle_bytes(amounts: RunAmounts, costs: SparkCosts = MEASURED) -> dict[str
 def _by_rounds(amounts: RunAmounts, costs: SparkCosts) -> float:
     """Return the bytes shuffled by the rounds: pairs to ranges, and sets to the pairs.
 
-    Every place in a bucket but the first is a pair of the first round. The sets are joined with
-    the pairs once in each round but the last; then each goes to its own range, and with each pair
-    to that of the other document, but at most once to each range.
+    Every place in a bucket but the first is a pair of the first round. All known pairs are merged
+    with the new ones of each round. The list of the sets that are needed is sent to all tasks, or
+    the sets are shuffled to be joined with it, if it is too long.
     """
-    pairs = amounts.members - amounts.buckets + 2 * amounts.compared
+    pairs = amounts.members - amounts.buckets + amounts.compared
     again = costs.known * amounts.compared + costs.edge * amounts.similar
-    moves = amounts.candidates + min(amounts.compared, amounts.candidates * (amounts.ranges - 1))
-    joined = (costs.rounds - 1) * amounts.sets
+    moves, later = count_moves(amounts, costs), costs.rounds - 1
+    joins = (costs.needed * amounts.candidates > SENT_TO_ALL) + later * (
+        costs.needed * (moves - amounts.candidates) > later * SENT_TO_ALL
+    )
     each = amounts.sets / max(amounts.candidates, 1)
-    return costs.pair * pairs + costs.rounds * again + joined + moves * each
+    sets = joins * amounts.sets + moves * (each + costs.needed)
+    return costs.pair * pairs + costs.rounds * again + sets
+
+
+def count_moves(amounts: RunAmounts, costs: SparkCosts = MEASURED) -> float:
+    """Return how often sets go to a task that compares pairs, in all rounds.
+
+    A task compares the pairs whose documents v are in one of R ranges, and u in one of k classes
+    (`PairGroups`). So each v goes to the classes of its pairs, and each u to the ranges of its
+    pairs; a pair that has both documents in one place already moves none.
+    """
+    count, compared, ranges = amounts.candidates, amounts.compared, amounts.ranges
+    if not count:
+        return 0.0
+    classes = max(min(compared // (2 * count), ranges), 1)
+    as_second = classes * -math.expm1(-compared / (count * classes))
+    further = max(compared / count - 0.5, 0.0)  # one pair for two candidates moves no more
+    as_first = (ranges - 1) * -math.expm1(-costs.apart * further / ranges)
+    return count * (max(as_second, 1.0) + as_first)
 
 
 A_TABLE_ROW: Final = 35
