@@ -207,7 +207,8 @@ def _by_rounds(amounts: RunAmounts, costs: SparkCosts) -> float:
     """
     pairs = amounts.members - amounts.buckets + amounts.compared
     again = costs.known * amounts.compared + costs.edge * amounts.similar
-    moves, later = count_moves(amounts, costs), costs.rounds - 1
+    # The last round has no new pairs.
+    moves, later = count_moves(amounts, costs), costs.rounds - 2
     joins = (costs.needed * amounts.candidates > SENT_TO_ALL) + later * (
         costs.needed * (moves - amounts.candidates) > later * SENT_TO_ALL
     )
