@@ -124,6 +124,11 @@ def loop(path: Path) -> None:
     path.symlink_to(path)
 
 
+def dangling(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.with_name("nowhere"))
+
+
 def another_stage(path: Path) -> None:
     other = "buckets" if path.parent.name == "shards" else "shards"
     shutil.copy(files(path.parent.parent, other)[0], path)
@@ -134,7 +139,7 @@ def neighbour(path: Path) -> None:
     shutil.copy(there[there.index(path) - 1], path)
 
 
-DAMAGES = [empty, cut, garbage, folder, loop, another_stage, neighbour, Path.unlink]
+DAMAGES = [empty, cut, garbage, folder, loop, dangling, another_stage, neighbour, Path.unlink]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -153,6 +158,30 @@ def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
             damage(path)
             break
     assert batch_engine.go(inputs, tmp_path / "out", **ASKED) == plain
+
+
+def test_buckets_of_one_band_are_not_those_of_the_others(
+    tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, stopped: Path
+) -> None:
+    first, *others = files(copied(stopped, tmp_path / "out"), "buckets")
+    for path in others:
+        shutil.copy(first, path)
+    assert batch_engine.go(inputs, tmp_path / "out", **ASKED) == plain
+
+
+@pytest.mark.parametrize("name", ["document-frequencies", "made-of"])
+@pytest.mark.parametrize("damage", [empty, cut, folder, dangling, Path.unlink])
+def test_damaged_document_frequencies_are_counted_again(
+    tmp_path: Path, inputs: list[Path], name: str, damage: Callable[[Path], object]
+) -> None:
+    weighted = {**ASKED, "sketch": "weighted", "weights": "tf-idf"}
+    plain = batch_engine.go(inputs, tmp_path / "plain", **weighted)
+    with pytest.raises(Stopped):
+        batch_engine.go(inputs, tmp_path / "out", others={"finish": stop}, **weighted)
+    found = batch_engine.unfinished(tmp_path / "out") / "weights" / name
+    assert found.is_file()
+    damage(found)
+    assert batch_engine.go(inputs, tmp_path / "out", **weighted) == plain
 
 
 @pytest.mark.parametrize(

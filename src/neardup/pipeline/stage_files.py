@@ -89,8 +89,14 @@ class StageFiles:
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def find(self, name: str, key: str) -> BlockReader | None:
-        """Return the file of an earlier attempt if it is undamaged and has this key, else None."""
+    def find(self, name: str, key: str, **stated: Any) -> BlockReader | None:
+        """Return the file of an earlier attempt if it is undamaged and the one that is meant.
+
+        Args:
+            name: The name of the file.
+            key: A digest of what it was made of.
+            **stated: Further values of its header, where files of one key differ.
+        """
         path = self.path(name)
         if self._saved is not None and not path.exists() and (self._saved / name).is_file():
             with suppress(OSError):  # no hard links on this disk: the file is made again
@@ -100,7 +106,7 @@ class StageFiles:
             return None
         with suppress(FormatError):
             file = BlockReader(path, self._kind)
-            if file.header.get("key") == key:
+            if all(file.header.get(one) == value for one, value in {"key": key, **stated}.items()):
                 file.verify()
                 return file
         discard(path)
@@ -136,11 +142,13 @@ def load_or_make(
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     with suppress(OSError, ValueError, NeardupError):  # missing or damaged
-        if (folder / KEY_FILE).read_text("utf-8") == key:
+        # Without its file, `read` returns the value of a corpus that has none.
+        if (folder / KEY_FILE).read_text("utf-8") == key and (folder / name).is_file():
             return read(folder)
     value = make()
-    (folder / KEY_FILE).unlink(missing_ok=True)  # its key is that of the file replaced next
     try:
+        for path in (folder / KEY_FILE, folder / name):  # the key first: it is of the old file
+            discard(path)
         (folder / name).write_bytes(value.to_bytes())
     except OSError as error:
         raise write_error(folder / name, error) from None

@@ -197,7 +197,7 @@ def band_documents(
     files = []
     for _, file in map_in_order(
         range(tables.count),
-        lambda number: stage.find(str(number), key) or write_band(number),
+        lambda number: stage.find(str(number), key, band=number) or write_band(number),
         workers,
     ):
         files.append(file)
