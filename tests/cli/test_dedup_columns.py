@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,39 @@ def test_a_folder_of_texts_within_its_first_folder(tmp_path: Path) -> None:
         (tmp_path / "in" / name).write_text(TEXT)
     dedup(tmp_path / "in", "-o", tmp_path / "out", "--within", "folder:1")
     assert removed(tmp_path / "out") == [("de/b.md", "de/a.md")]
+
+
+def test_the_original_stays_not_the_copy_that_comes_first_by_name(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    for name, text, changed in (
+        ("note 0.txt", TEXT, 1_700_000_000),
+        ("note 0 copy.txt", TEXT, 1_700_000_000.000002),
+        ("old/note 0.txt", TEXT, 1_800_000_000),
+        ("other.txt", OTHER, 1_700_000_000),
+    ):
+        path = notes / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, ns=(0, round(changed * 1_000_000) * 1000))
+
+    def kept(keep: str) -> str:
+        record = dedup(notes, "-o", tmp_path / "out", "--force", "--keep", keep)
+        assert (record["counts"]["kept"], record["counts"].get("undated", 0)) == (2, 0)
+        (name,) = {witness for _, witness in removed(tmp_path / "out")}
+        return name
+
+    assert kept("first") == "note 0 copy.txt"
+    assert kept("oldest:mtime") == kept("min:mtime") == "note 0.txt"
+    assert kept("newest:mtime") == kept("max:mtime") == kept("max:path") == "old/note 0.txt"
+    ran = neardup("dedup", notes, "-o", tmp_path / "new", "--keep", "oldest:date")
+    refused(ran, 2, "no columns but mtime, path and those of its folders: leave out --keep")
+    hive = notes / "mtime=2001-01-01"
+    hive.mkdir()
+    (hive / "a.txt").write_text(TEXT)
+    assert kept("oldest:mtime") == "mtime=2001-01-01/a.txt"
+    (tmp_path / "lines.txt").write_text(TEXT)
+    asked = ("dedup", tmp_path / "lines.txt", "-o", tmp_path / "new", "--format", "lines")
+    refused(neardup(*asked, "--keep", "oldest:mtime"), 2, "no columns but those of its folders")
 
 
 @pytest.mark.parametrize("option", ["--within", "--distinguish"])

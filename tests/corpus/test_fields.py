@@ -334,5 +334,7 @@ def test_numbers_and_dates_of_folders_agree_with_columns_of_their_type(
 
 def test_a_text_file_has_no_columns_but_those_of_its_folders(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("words")
-    with pytest.raises(UsageError, match="no columns but those of its folders: leave out --within"):
+    with pytest.raises(
+        UsageError, match="mtime, path and those of its folders: leave out --within"
+    ):
         read_all(tmp_path, Columns(within="lang"))

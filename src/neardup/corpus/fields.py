@@ -5,6 +5,7 @@
     title,body        both, joined by a blank line; for texts only
     lang              the value of the folder lang=de, through which the path of the file leads
     folder:1          the name of the first folder below the input folder
+    mtime, path       of a file that is one document: when it was last changed, and its path
 
 A table or a record has the first of these that it can have. Fields inside of lists are listed as
 `pages[].text`, to be shown in messages: a document can't have several values.
@@ -12,8 +13,10 @@ A table or a record has the first of these that it can have. Fields inside of li
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -22,12 +25,17 @@ import pyarrow.compute as pc
 
 from neardup.corpus.documents import TEXT, Columns, is_null, render
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.streams import name_read_errors
+from neardup.corpus.urls import is_url
 from neardup.errors import UsageError
 
 JOINT: Final = "\n\n"
 """Between the parts of a text that comes from several columns."""
 MISSING: Final = object()
 LIST: Final = "[]"
+FILE_COLUMNS: Final = ("mtime", "path")
+"""What is known of a file that is one document, as columns."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _FOLDER = re.compile(r"folder:([1-9]\d{0,3})", re.ASCII)
 _DEEPEST, _SAMPLED = 8, 1000
@@ -210,7 +218,7 @@ def _take_inner(column: Any, name: str) -> Any:
 
 
 def folder_value(file: InputFile, name: str) -> Any:
-    """Return what the path of a file states under a name: a string or None; else MISSING."""
+    """Return what a file and its path state under a name: a string or None; else MISSING."""
     if level := _FOLDER.fullmatch(name):
         if file.folders is None:
             raise UsageError(
@@ -223,7 +231,22 @@ def folder_value(file: InputFile, name: str) -> Any:
         key, sign, value = folder.partition("=")
         if sign and unquote(key, errors="backslashreplace") == name:
             return None if value == _NULL_FOLDER else unquote(value, errors="backslashreplace")
-    return MISSING
+    return file_value(file, name)
+
+
+def file_value(file: InputFile, name: str) -> Any:
+    """Return what a file that is one document has under a name: its time or its path; or MISSING.
+
+    A file that was fetched from a URL has none: the time would be that of its copy.
+    """
+    if name not in FILE_COLUMNS or not file.row.is_document or is_url(file.name):
+        return MISSING
+    if name == "path":
+        return file.kept_name.encode("utf-8", "backslashreplace").decode()
+    with name_read_errors(file):
+        changed = os.stat(file.path).st_mtime_ns // 1000
+    # As text, and of one length, so that max: and min: compare it as newest: and oldest: do.
+    return (_EPOCH + timedelta(microseconds=changed)).isoformat(timespec="microseconds")
 
 
 def folder_columns(file: InputFile) -> list[str]:

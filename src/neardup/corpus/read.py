@@ -50,6 +50,7 @@ from neardup.corpus.streams import (
     read_line_blocks,
     read_range,
 )
+from neardup.corpus.urls import is_url
 from neardup.errors import UsageError
 
 # Python objects of one chunk should fit into the processor's cache: with 4 MB chunks, parsing
@@ -149,9 +150,10 @@ def _refuse_columns(file: InputFile, columns: Columns) -> None:
     ]
     if asked or columns.tokens:
         option = asked[0].partition(":")[0] if asked else "tokens"
+        own = "mtime, path and " if file.row.is_document and not is_url(file.name) else ""
         raise UsageError(
-            f"{file.name} is a {file.format} file and has no columns but those of its folders: "
-            f"leave out --{option}"
+            f"{file.name} is a {file.format} file and has no columns but {own}those of its "
+            f"folders: leave out --{option}"
         )
 
 
