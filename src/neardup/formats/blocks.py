@@ -133,6 +133,20 @@ def _is_sound(column: dict[str, Any], size: int) -> bool:
     )
 
 
+class Fields(dict[str, Any]):
+    """Values by name, of the description of a file; an error that names the file if one is missing.
+
+    Checksums tell what was damaged, not what somebody made up.
+    """
+
+    def __init__(self, values: dict[str, Any], path: Path) -> None:
+        super().__init__(values)
+        self._path = path
+
+    def __missing__(self, name: str) -> Any:
+        raise _damaged(self._path, f"it does not state {name}")
+
+
 class BlockReader:
     """Reads a complete file of blocks; its index is checked when opened, columns when read.
 
@@ -147,15 +161,16 @@ class BlockReader:
         self.path = path
         try:
             with open(path, "rb", buffering=0) as file:
-                self.header = self._front(file.fileno())
+                self.header: dict[str, Any] = self._front(file.fileno())
                 index = self._index(file.fileno())
                 size = os.fstat(file.fileno()).st_size
+            self.header = Fields(self.header, path)
             self._blocks: list[dict[str, Any]] = index["blocks"]
-            self.note: dict[str, Any] = index["note"]
+            self.note: dict[str, Any] = Fields(index["note"], path)
             sound = all(
-                _is_sound(column, size)
+                isinstance(block["note"], dict)
+                and all(_is_sound(column, size) for column in block["columns"].values())
                 for block in self._blocks
-                for column in block["columns"].values()
             )
         except OSError as error:
             raise self.damaged(os.strerror(error.errno or 0)) from None
@@ -169,24 +184,23 @@ class BlockReader:
 
     def note_of(self, block: int) -> dict[str, Any]:
         """Return the note that a block was written with."""
-        note: dict[str, Any] = self._blocks[block]["note"]
-        return note
+        return Fields(self._block(block)["note"], self.path)
 
     def has(self, block: int, name: str) -> bool:
         """Return whether a block has this column."""
-        return name in self._blocks[block]["columns"]
+        return name in self._block(block)["columns"]
 
     def shape(self, block: int, name: str) -> tuple[int, ...]:
         """Return the shape of a column."""
-        return tuple(self._blocks[block]["columns"][name]["shape"])
+        return tuple(self._column(block, name)["shape"])
 
     def place(self, block: int, name: str) -> int:
         """Return where a column begins in the file, to read parts that have their own checksums."""
-        return int(self._blocks[block]["columns"][name]["at"])
+        return int(self._column(block, name)["at"])
 
     def read(self, block: int, name: str, rows: slice | None = None) -> Array:
         """Return a column, or rows of a two-dimensional one; `FormatError` if it is damaged."""
-        column = self._blocks[block]["columns"][name]
+        column = self._column(block, name)
         dtype, shape = np.dtype(column["type"]), tuple(column["shape"])
         first, last = (0, len(column["sums"])) if rows is None else (rows.start, rows.stop)
         each = dtype.itemsize * (int(np.prod(shape[1:])) if len(shape) == 2 else shape[0])
@@ -200,6 +214,18 @@ class BlockReader:
             if checksum(_bytes(part)) != expected:
                 raise self.damaged(f"checksum of {name}, block {block}")
         return out
+
+    def _block(self, number: int) -> dict[str, Any]:
+        if number >= len(self._blocks):
+            raise self.damaged(f"it has no block {number}")
+        return self._blocks[number]
+
+    def _column(self, block: int, name: str) -> dict[str, Any]:
+        columns = self._block(block)["columns"]
+        if name not in columns:
+            raise self.damaged(f"block {block} has no {name}")
+        column: dict[str, Any] = columns[name]
+        return column
 
     def fill(self, into: memoryview, at: int) -> None:
         """Fill a buffer with the bytes from position `at` on, without a check of their checksum."""
@@ -248,4 +274,8 @@ class BlockReader:
 
     def damaged(self, why: str) -> FormatError:
         """Return the error for a file that is not as it was written."""
-        return FormatError(f"{self.path} is damaged ({why}): run again, it will be made anew")
+        return _damaged(self.path, why)
+
+
+def _damaged(path: Path, why: str) -> FormatError:
+    return FormatError(f"{path} is damaged ({why}): run again, it will be made anew")

@@ -17,6 +17,7 @@ import xxhash
 
 from neardup.corpus.dialects import USUAL, Dialect
 from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.format_table import COMPRESSIONS, FORMATS
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.corpus.shards import Reading, Shard
@@ -46,7 +47,7 @@ def parse_file(listed: dict[str, Any]) -> InputFile:
     """Return the input that `describe_file` has described."""
     path = Path(os.fsdecode(bytes.fromhex(listed["path"])))
     folders, name = listed.get("folders"), listed["kept_name"]
-    return InputFile(
+    file = InputFile(
         **{
             **listed,
             "path": path,
@@ -57,6 +58,11 @@ def parse_file(listed: dict[str, Any]) -> InputFile:
             "dialect": Dialect(**listed.get("dialect", {})),
         }
     )
+    known = file.format in FORMATS and file.compression in (None, *COMPRESSIONS)
+    texts = (file.name, file.encoding, *(file.folders or ()))
+    if not known or not all(isinstance(text, str) for text in texts):
+        raise ValueError("not an input file")
+    return file
 
 
 def describe_reading(reading: Reading) -> dict[str, Any]:
@@ -66,7 +72,12 @@ def describe_reading(reading: Reading) -> dict[str, Any]:
 
 def parse_reading(listed: dict[str, Any]) -> Reading:
     """Return the reading that `describe_reading` has described."""
-    return Reading(Columns(**listed["columns"]), listed["chunk"], listed["shard"])
+    columns, sizes = Columns(**listed["columns"]), (listed["chunk"], listed["shard"])
+    names = (columns.text, columns.id_option, *columns.distinguish)
+    known = all(isinstance(name, str) for name in names)
+    if not known or not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise ValueError("not a way to read files")
+    return Reading(columns, *sizes)
 
 
 def hash_file(file: InputFile) -> tuple[int, str]:

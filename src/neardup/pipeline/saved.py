@@ -83,6 +83,8 @@ class SketchSet:
             ]
             kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
+            sketches = cls(spec, shards, files, kept, ignored, frequencies)
+            sketches._check(folder)
         except NeardupError:
             raise
         except (FileNotFoundError, NotADirectoryError):
@@ -92,18 +94,32 @@ class SketchSet:
                 f"{folder} lacks files of its set of sketches: restore them, or make it again with "
                 "neardup dedup --save-sketches"
             ) from None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            IndexError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise FormatError(
                 f"{folder} holds no set of sketches that can be read ({type(error).__name__}): "
                 "make one with neardup dedup --save-sketches"
             ) from None
-        sketches = cls(spec, shards, files, kept, ignored, frequencies)
-        sketches._check(folder)
         return sketches
 
     def _check(self, folder: Path) -> None:
-        """Raise an error if the files are of different sets."""
+        """Raise an error if the files are of different sets, or lack what their readers need."""
         rows = sum(sum(file.note["rows"]) for file in self.files)
+        for shard, file in zip(self.shards, self.files, strict=True):
+            if file.header["key"] != file.path.name or len(file.note["rows"]) != len(shard.files):
+                raise file.damaged("it is another file")
+            for note in map(file.note_of, range(len(file))):
+                if not all(isinstance(reason, str) for reason in note["reasons"]):
+                    raise file.damaged("its reasons")
+                if sum(note["chunks"]) < 0:
+                    raise file.damaged("its chunks")
         same = all(file.header["fingerprint"] == self.spec.fingerprint for file in self.files)
         same &= self.ignored.digest == self.spec.ignored
         same &= self.frequencies.stated == self.spec.weights
@@ -150,8 +166,10 @@ def _check_key(key: object) -> str:
 
 def _read_shard(listed: dict[str, Any], reading: dict[str, Any]) -> Shard:
     files = tuple(map(parse_file, listed["files"]))
-    stamps = tuple((size, time) for size, time in listed["stamps"])
-    part = None if listed["part"] is None else (listed["part"][0], listed["part"][1])
+    stamps = tuple((int(size), int(time)) for size, time in listed["stamps"])
+    part = None if listed["part"] is None else (int(listed["part"][0]), int(listed["part"][1]))
+    if not files or len(files) != len(stamps):
+        raise ValueError("not a shard")
     return Shard(files, stamps, parse_reading(reading), part)
 
 

@@ -1,0 +1,100 @@
+"""Saved sketches that somebody made up: valid checksums, but not what is expected."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import batch_engine
+from support.command_line import neardup
+
+from neardup.formats.blocks import HEAD, TAIL
+from neardup.framing import CHECKSUM, checksum
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return batch_engine.write(tmp_path_factory.mktemp("in"), batch_engine.rows(5, 60), files=1)
+
+
+@pytest.fixture(scope="module")
+def saved(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("saved") / "out"
+    assert neardup("dedup", *inputs, "-o", out, "--save-sketches", "--quiet").code == 0
+    return out
+
+
+def read_parts(path: Path) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
+    """Return the header of a file of blocks, its columns, and its index."""
+    data = path.read_bytes()
+    length = HEAD.unpack_from(data)[1]
+    front = HEAD.size + length + CHECKSUM.size
+    size = TAIL.unpack(data[-TAIL.size :])[0]
+    index = data[-TAIL.size - size : -TAIL.size]
+    columns = data[front : -TAIL.size - size]
+    return json.loads(data[HEAD.size : HEAD.size + length]), columns, json.loads(index)
+
+
+def write_parts(path: Path, header: Any, columns: bytes, index: Any) -> None:
+    data = path.read_bytes()
+    magic, length = HEAD.unpack_from(data)
+    front = HEAD.pack(magic, length) + json.dumps(header).encode().ljust(length)
+    text = json.dumps(index).encode()
+    tail = TAIL.pack(len(text), checksum(text), TAIL.unpack(data[-TAIL.size :])[2])
+    path.write_bytes(front + CHECKSUM.pack(checksum(front)) + columns + text + tail)
+
+
+def lacking(value: Any) -> Iterator[Any]:
+    """Yield a value without one of its parts, or with null for it, at any depth."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield {other: one for other, one in value.items() if other != name}
+            yield value | {name: None}
+            yield from (value | {name: changed} for changed in lacking(part))
+    elif isinstance(value, list) and value and isinstance(value[0], (dict, list)):
+        yield value[1:]
+        yield from ([changed, *value[1:]] for changed in lacking(value[0]))
+
+
+def forged(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield a file of saved sketches, and what it could be replaced by."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".json":
+            for listed in lacking(json.loads(path.read_bytes())):
+                yield path, json.dumps(listed).encode()
+            continue
+        original = path.read_bytes()
+        header, columns, index = read_parts(path)
+        changes = [(one, index) for one in lacking(header)]
+        for new_header, new_index in [*changes, *((header, one) for one in lacking(index))]:
+            write_parts(path, new_header, columns, new_index)
+            made = path.read_bytes()
+            path.write_bytes(original)
+            yield path, made
+
+
+@pytest.mark.heavy
+def test_forged_sketches_are_an_error_that_names_them(
+    tmp_path: Path, inputs: list[Path], saved: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(saved, copy)
+    tried, wrong = 0, []
+    for number, (path, made) in enumerate(forged(saved / "sketches")):
+        place = copy / "sketches" / path.name
+        place.write_bytes(made)
+        out = tmp_path / str(number)
+        against = neardup("dedup", *inputs, "-o", out, "--against", copy, "--quiet")
+        merged = neardup("merge", copy, "-o", tmp_path / f"{number}-merged")
+        for ran in (against, merged):
+            named = ran.code == 0 or (ran.code in (1, 2) and str(copy) in ran.err)
+            if not named or "internal error" in ran.err:
+                wrong.append((path.name, ran.err, made[:600]))
+        place.write_bytes(path.read_bytes())
+        tried += 1
+    assert tried > 50
+    assert not wrong, "\n".join(f"{name}: {error}" for name, error, _ in wrong)
