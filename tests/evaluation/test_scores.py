@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.evaluation.scores import Scores, Share, adjusted_rand, components, sweep_thresholds
+from neardup.evaluation.scores import (
+    LOWEST,
+    Scores,
+    Share,
+    adjusted_rand,
+    components,
+    note_easy_labels,
+    sweep_thresholds,
+)
 
 labelled = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=60)
 clusterings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=30)
@@ -91,6 +99,28 @@ def test_few_labels_make_a_wide_range_of_thresholds_as_good_as_the_best():
     similarity = np.concatenate((np.full(40, 0.3), np.full(40, 0.8)))
     many = sweep_thresholds(similarity, similarity > 0.5)
     assert many.as_good == [0.31, 0.8], "at any other threshold forty pairs are wrong"
+
+
+def test_a_threshold_below_03_is_never_advised():
+    """By these labels 0.11 to 0.2 are best; of what may be used, 0.3 to 0.35."""
+    label = np.array([True] * 400 + [False] * 400)
+    similarity = np.r_[np.full(100, 0.2), np.full(300, 0.35), np.full(400, 0.1)]
+    found = sweep_thresholds(similarity, label)
+    assert found.as_good == [0.11, 0.2] and found.best is not None and found.best < LOWEST
+    assert found.advised == 0.35 and found.advised_as_good == [LOWEST, 0.35]
+    assert found.at(found.advised)[0] == 0.75
+
+
+@pytest.mark.parametrize(("alike", "warned"), [(0, True), (29, True), (30, False)])
+def test_easy_labels_are_warned_of(alike: int, warned: bool):
+    label = np.array([True] * 40 + [False] * (100 + alike))
+    similarity = np.r_[np.full(40, 0.9), np.full(100, 0.1), np.full(alike, 0.7)]
+    notes = note_easy_labels(similarity, label, threshold=0.8, few=30)
+    assert bool(notes) == warned
+    assert all(f"label {30 - alike} or more" in note for note in notes)
+    assert note_easy_labels(similarity[:50], label[:50], 0.8, 30) == [], (
+        "few labels, said elsewhere"
+    )
 
 
 def test_threshold_that_is_wrong_about_five_pairs_in_a_row_is_worse():

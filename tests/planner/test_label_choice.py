@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup import tune
+from neardup import evaluate, tune
 from neardup.corpus.documents import Columns
 from neardup.errors import ColumnError, InputError
 from neardup.evaluation.golden import load_golden
 from neardup.evaluation.operating_point import GoldenFinder, read_named_data
+from neardup.evaluation.results import format_summary
 from neardup.evaluation.scores import Share, components
 from neardup.planner.held_out import FOLDS, HeldOutPairs, deal_out
 from neardup.planner.label_choice import LabelChoice, LabelledDocuments, choose_by_labels
@@ -79,6 +80,37 @@ def test_labels_find_what_the_default_does_not():
     assert f"So {found.chosen} is used" in told and "on the same pairs" in told
     record = found.to_json()
     assert record["changed"] and record["held_out"]["f1"]["value"] == found.held_out.f1.value
+
+
+def test_tune_and_evaluate_agree_on_the_threshold_by_the_same_labels():
+    """Of 20 words, 4 are changed: five words at 0.1 tell apart what 0.3 finds hardly any of."""
+    rows, pairs = posts(60, changed=1)
+    more, others = posts(60, changed=4, seed=1)
+    for row in more:
+        row["id"] += "x"
+    pairs += [(a + "x", b + "x", label) for a, b, label in others]
+    thresholds = [percent / 100 for percent in range(30, 101)]
+    found = choose(rows + more, pairs, shingles=("word:5",), thresholds=thresholds)
+    evaluated = evaluate(pairs, corpus=rows + more)
+    [tried], sweep = found.tried, evaluated.sweep
+    assert sweep is not None and sweep.best is not None and sweep.best < 0.3
+    assert (tried.threshold, list(tried.as_good)) == (sweep.advised, sweep.advised_as_good)
+    assert tried.sweep == sweep
+    told = " ".join(found.sentences())
+    assert "0.3 is the lowest threshold that was tried" in told
+    assert f"best at {sweep.best:g}" in told
+    summary = " ".join(format_summary(evaluated).split())
+    assert f"of 0.3 and more, {sweep.advised:g} is advised" in summary
+
+
+def test_precision_by_random_pairs_is_called_untested():
+    """Held-out precision was 0.996, and the run removed half of the corpus."""
+    found = choose(*posts(60, changed=2))
+    assert found.held_out is not None and found.held_out.precision.value == 1.0
+    told = " ".join(found.sentences())
+    assert "Only 0 of the 60 pairs labelled as different" in told
+    assert "hardly tested" in told and "--pairs" in told
+    assert found.to_json()["warnings"] == list(found.warnings)
 
 
 def test_the_default_stays_where_it_is_as_good():

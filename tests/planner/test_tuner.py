@@ -128,6 +128,14 @@ def test_run_at_the_best_point_removes_what_was_measured(tuned):
     assert len(dedup(texts, **tuned.options).pairs) == tuned.best.pairs
 
 
+def test_tune_says_how_much_a_run_would_remove(tuned):
+    texts = tweets(1_000)
+    kept = dedup(texts, **tuned.options).kept
+    assert tuned.removed == pytest.approx(1 - len(kept) / len(texts), abs=0.01)
+    assert f"would remove about {tuned.removed:.1%} of the documents" in str(tuned)
+    assert tuned.to_json()["removed"] == tuned.removed
+
+
 def test_measured_recall_is_near_the_s_curve(tuned):
     """Bands that find about half: of 200 and more pairs, four standard errors are 0.14."""
     half = tune(tweets(1_000), slots=24, bands="2x12", sketches="minhash", workers=1).rows[1]

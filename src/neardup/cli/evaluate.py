@@ -317,18 +317,18 @@ def print_evaluation(evaluation: Evaluation, out: Path | None, quiet: bool, as_j
 
 
 def best_options(evaluation: Evaluation, point: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the options with the best threshold, and the bands for it; None if none is known.
+    """Return the options with the advised threshold, and the bands for it; None if none is known.
 
     The threshold stays if the labels don't show another to be better.
     """
     from neardup.option_table import default_of
 
     sweep = evaluation.sweep
-    if sweep is None or sweep.best is None or sweep.as_good is None:
+    if sweep is None or sweep.advised is None or sweep.advised_as_good is None:
         return None
     now = point.get("threshold", default_of("threshold"))
-    low, high = sweep.as_good
-    best = now if low <= now <= high else sweep.best
+    low, high = sweep.advised_as_good
+    best = now if low <= now <= high else sweep.advised
     return {name: value for name, value in point.items() if name not in LAYOUT} | {
         "threshold": best
     }

@@ -41,7 +41,13 @@ from neardup.evaluation.operating_point import (
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.results import Case, Evaluation, Losses, Rand
 from neardup.evaluation.sample import choose_among
-from neardup.evaluation.scores import Scores, adjusted_rand, components, sweep_thresholds
+from neardup.evaluation.scores import (
+    Scores,
+    adjusted_rand,
+    components,
+    note_easy_labels,
+    sweep_thresholds,
+)
 from neardup.evaluation.systems import (
     NOT_ALL_PAIRS,
     EvaluatedSystem,
@@ -308,6 +314,7 @@ def _measure(
             similar = similarity >= point.options.threshold
             if len(used) and not similar.any():
                 notes.append("no pair reaches the threshold: recall by similarity is undefined")
+            notes += note_easy_labels(similarity, label, point.options.threshold, FEW)
     missed, wrong = label & ~predicted, predicted & ~label
     losses = None
     if point is not None and similar is not None and met is not None:

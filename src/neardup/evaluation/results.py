@@ -14,7 +14,7 @@ import neardup
 from neardup.evaluation.drift import KIND
 from neardup.evaluation.golden import SEVERAL, LabelledPairs, printable_id
 from neardup.evaluation.profile import CorpusProfile
-from neardup.evaluation.scores import Scores, ThresholdSweep
+from neardup.evaluation.scores import LOWEST, Scores, ThresholdSweep
 from neardup.formatting import format_similarity
 
 SHOWN: Final = 3
@@ -78,7 +78,7 @@ def _lines(evaluation: Evaluation) -> Iterator[Line]:
         figures = (
             f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
         )
-        yield "best threshold", [figures, format_as_good(sweep)]
+        yield "best threshold", [figures, *format_as_good(sweep)]
     for name, cases in (
         ("false positives", evaluation.false_positives),
         ("false negatives", evaluation.false_negatives),
@@ -91,11 +91,25 @@ def _lines(evaluation: Evaluation) -> Iterator[Line]:
         yield "since the baseline", [change]
 
 
-def format_as_good(sweep: ThresholdSweep) -> str:
-    """Describe the thresholds that are as good as the best one, as far as the labels tell."""
-    if sweep.as_good is None:
-        return ""
-    low, high = sweep.as_good
+def format_as_good(sweep: ThresholdSweep) -> list[str]:
+    """Describe the thresholds that are as good as the best one, as far as the labels tell.
+
+    If that is too low, also the threshold that `neardup tune` would choose.
+    """
+    if sweep.best is None or sweep.as_good is None or sweep.advised_as_good is None:
+        return []
+    lines = [_range(sweep.as_good)]
+    if sweep.best < LOWEST:
+        lines += [
+            f"below {LOWEST:g} most documents of a large corpus are compared; of {LOWEST:g} and "
+            f"more, {sweep.advised:g} is advised, F1 {_number(sweep.at(sweep.advised)[2])}: "
+            f"{_range(sweep.advised_as_good)}"
+        ]
+    return lines
+
+
+def _range(as_good: Sequence[float]) -> str:
+    low, high = as_good
     if low == high:
         return "all others are worse by these labels"
     return f"{low:g} to {high:g} are as good, as far as these labels can tell"

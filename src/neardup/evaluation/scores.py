@@ -200,6 +200,10 @@ class ThresholdSweep:
             the same.
         as_good: The lowest and the highest threshold around it that these labels don't show to be
             worse, by a sign test at 5 %; None if there is no best one.
+        advised: The threshold to use, as `neardup tune` chooses it: the best of those from 0.3 on,
+            or a higher one that is about as good; None as above.
+        advised_as_good: The lowest and the highest threshold around it that are as good as the
+            best of those from 0.3 on.
     """
 
     thresholds: list[float]
@@ -208,13 +212,19 @@ class ThresholdSweep:
     f1: list[float | None]
     best: float | None
     as_good: list[float] | None = None
+    advised: float | None = None
+    advised_as_good: list[float] | None = None
 
     @property
     def at_best(self) -> tuple[float | None, float | None, float | None]:
         """Recall, precision and F1 at the best threshold."""
-        if self.best is None:
+        return self.at(self.best)
+
+    def at(self, threshold: float | None) -> tuple[float | None, float | None, float | None]:
+        """Return recall, precision and F1 at one of the thresholds."""
+        if threshold is None:
             return None, None, None
-        place = self.thresholds.index(self.best)
+        place = self.thresholds.index(threshold)
         return self.recall[place], self.precision[place], self.f1[place]
 
 
@@ -229,12 +239,16 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
         for right, wrong in zip(tp.tolist(), fp.tolist(), strict=True)
     ]
     f1 = [one.f1.value for one in scores]
-    best = as_good = None
+    best = as_good = advised = advised_as_good = None
     if 0 < positives < len(label):
         place = best_place([value or 0.0 for value in f1])
         best = float(thresholds[place])
         low, high = find_as_good(tp, fp, place)
         as_good = [float(thresholds[low]), float(thresholds[high])]
+        tried = thresholds >= LOWEST
+        usable = thresholds[tried].tolist()
+        place, low, high = choose_threshold(tp[tried], fp[tried], positives, usable)
+        advised, advised_as_good = usable[place], [usable[low], usable[high]]
     return ThresholdSweep(
         thresholds.tolist(),
         [one.recall.value for one in scores],
@@ -242,7 +256,62 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
         f1,
         best,
         as_good,
+        advised,
+        advised_as_good,
     )
+
+
+LOWEST: Final = 0.3
+"""The lowest threshold that is advised: below, most documents of a large corpus are candidates."""
+GAIN: Final = 0.005
+"""F1 that another choice must gain at least: less is not worth its cost."""
+COSTLY: Final = 0.5
+"""Below this threshold, each lower one makes many more candidates."""
+NEAR: Final = 0.2
+"""A pair is near a threshold if its similarity is at most this much lower."""
+
+
+def choose_threshold(
+    tp: Integers, fp: Integers, positives: int, thresholds: Sequence[float]
+) -> tuple[int, int, int]:
+    """Return the places of the threshold to use, and of the first and last that are as good.
+
+    Args:
+        tp: The labelled duplicates that reach each threshold.
+        fp: The other pairs that do.
+        positives: All labelled duplicates, at least one.
+        thresholds: The thresholds to choose from, ascending.
+    """
+    f1 = 2 * tp / (tp + fp + positives)
+    best = place = best_place(f1.tolist())
+    # With fewer duplicates, one more that is missed costs more than the gain.
+    if positives * GAIN >= 1:
+        about = np.flatnonzero((f1 >= f1[best] - GAIN) & (np.array(thresholds) <= COSTLY))
+        place = max(best, int(about.max(initial=best)))
+    low, high = find_as_good(tp, fp, best)
+    return place, min(low, place), max(high, place)
+
+
+def note_easy_labels(
+    similarity: NDArray[np.float64], label: Flags, threshold: float, few: int
+) -> list[str]:
+    """Return a warning if hardly any of the pairs that are no duplicates look alike.
+
+    Their labels test the precision; dissimilar ones, such as random pairs, are right at any
+    threshold. At least `few` and a fiftieth should look alike, or `few` are all that there are.
+    """
+    others = similarity[~label]
+    least = max(threshold - NEAR, 0.01)
+    near = int(np.count_nonzero(others >= least))
+    needed = max(few, len(others) // 50)
+    if near >= needed or len(others) < few:
+        return []
+    return [
+        f"only {near:,} of the {len(others):,} pairs labelled as different are {least:.2g} similar "
+        f"or more: precision near the threshold of {threshold:g} is hardly tested, and a run may "
+        f"remove much that is no duplicate; neardup dedup --threshold {least:.2g} --pairs lists "
+        f"pairs that look alike: label {needed - near:,} or more of them that are different"
+    ]
 
 
 def best_place(f1: Sequence[float]) -> int:

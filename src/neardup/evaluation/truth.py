@@ -160,6 +160,8 @@ class SetJoin:
     def seconds(self, workers: int) -> float:
         """Estimate the seconds of all blocks from rows evenly spread over all sizes."""
         size, rows = len(self.sets), SAMPLE_ROWS
+        # First no row, so that loading or compiling the kernel is not part of the time.
+        self.rows(np.empty(0, np.int64), np.zeros(1, np.int64), AT_MOST)
         while True:
             wanted = np.arange(0, size, max(size // rows, 1))
             begun = time.perf_counter()

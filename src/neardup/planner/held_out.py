@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 
 from neardup.evaluation.golden import LabelledPairs
 from neardup.evaluation.operating_point import GoldenDocuments, OperatingPoint
-from neardup.evaluation.scores import Scores, best_place, find_as_good
+from neardup.evaluation.scores import (
+    Scores,
+    ThresholdSweep,
+    choose_threshold,
+    sweep_thresholds,
+)
 from neardup.options import Options
 from neardup.runtime import Progress
 from neardup.sketcher import Sketcher
@@ -26,10 +31,6 @@ Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
 FOLDS: Final = 5
-GAIN: Final = 0.005
-"""F1 that another choice must gain at least: less is not worth its cost."""
-COSTLY: Final = 0.5
-"""Below this threshold, each lower one makes many more candidates."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,26 @@ class LabelledShingle:
     Attributes:
         shingle: The shingle.
         threshold: Its best threshold by all labels.
-        as_good: The lowest and the highest threshold around it that are not worse.
+        as_good: The lowest and the highest threshold around it that are as good, of those tried.
+        sweep: The figures at all thresholds, also at those that were not tried.
         held_out: The scores on held-out pairs, each with the threshold that the others chose.
     """
 
     shingle: str
     threshold: float
     as_good: tuple[float, float]
+    sweep: ThresholdSweep
     held_out: Scores
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures for JSON; of the sweep, the best threshold of all."""
+        return {
+            "shingle": self.shingle,
+            "threshold": self.threshold,
+            "as_good": self.as_good,
+            "best_of_all": self.sweep.best,
+            "held_out": self.held_out.record,
+        }
 
 
 def deal_out(used: LabelledPairs, group: Integers) -> Integers:
@@ -116,6 +129,7 @@ class HeldOutPairs:
     shingles    the shingles
     reached     for each shingle, of each pair the number of thresholds that its similarity reaches
     counts      for each shingle the pairs by part, label and thresholds that are reached
+    sweeps      for each shingle the figures by all labels, at all thresholds
     points      the operating points, for the buckets that pairs share
     """
 
@@ -126,6 +140,7 @@ class HeldOutPairs:
     shingles: list[str]
     reached: list[NDArray[np.uint16]]
     counts: list[Integers]
+    sweeps: list[ThresholdSweep]
     points: LabelledPoints
 
     @classmethod
@@ -144,16 +159,17 @@ class HeldOutPairs:
         x, y = fold[used.a], fold[used.b]
         part = np.minimum(x, y) * FOLDS + np.maximum(x, y)
         size = len(thresholds) + 1
-        reached, counts = [], []
+        reached, counts, sweeps = [], [], []
         for shingle in shingles:
             similarity = points.at(shingle, thresholds[-1]).similarity(used.a, used.b)
             bins = np.searchsorted(np.array(thresholds), similarity, side="right")
             reached.append(bins.astype(np.uint16))
+            sweeps.append(sweep_thresholds(similarity, used.label))
             places = (part * 2 + used.label) * size + bins
             counted = np.bincount(places, minlength=FOLDS * FOLDS * 2 * size)
             counts.append(counted.reshape(FOLDS, FOLDS, 2, size))
             progress.advance(1)
-        return cls(used, part, thresholds, usual, shingles, reached, counts, points)
+        return cls(used, part, thresholds, usual, shingles, reached, counts, sweeps, points)
 
     def best(self, part: int | None, among: Sequence[int]) -> tuple[int, int]:
         """Return the places of the best shingle and its best threshold.
@@ -168,18 +184,11 @@ class HeldOutPairs:
             tp, fp, positives, negatives = self._counted(number, part)
             if not positives or not negatives:
                 continue
-            f1 = 2 * tp / (tp + fp + positives)
-            place = best_place(f1.tolist())
-            if f1[place] > most:
-                most = float(f1[place])
-                # With fewer duplicates, one more that is missed costs more than that.
-                chosen = number, self._cheaper(f1, place) if positives * GAIN >= 1 else place
+            f1 = float((2 * tp / (tp + fp + positives)).max())
+            if f1 > most:
+                most = f1
+                chosen = number, choose_threshold(tp, fp, positives, self.thresholds)[0]
         return chosen
-
-    def _cheaper(self, f1: NDArray[np.float64], best: int) -> int:
-        """Return the highest threshold that costs less than the best, and is about as good."""
-        about = np.flatnonzero((f1 >= f1[best] - GAIN) & (np.array(self.thresholds) <= COSTLY))
-        return max(best, int(about.max(initial=best)))
 
     def _counted(self, number: int, part: int | None) -> tuple[Integers, Integers, int, int]:
         """Return duplicates and others that reach each threshold, and the number of both."""
@@ -206,12 +215,12 @@ class HeldOutPairs:
 
     def tried(self, number: int, unit: Integers) -> LabelledShingle:
         """Return the figures of one shingle; pairs of a unit are not taken as independent."""
-        _, place = self.best(None, [number])
-        tp, fp, *_ = self._counted(number, None)
-        low, high = find_as_good(tp, fp, place)
+        tp, fp, positives, _ = self._counted(number, None)
+        place, low, high = choose_threshold(tp, fp, positives, self.thresholds)
         return LabelledShingle(
             self.shingles[number],
             self.thresholds[place],
             (self.thresholds[low], self.thresholds[high]),
+            self.sweeps[number],
             Scores.of(self.predict([number]), self.used.label, unit),
         )

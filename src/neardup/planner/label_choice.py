@@ -11,7 +11,7 @@ chosen is chosen by all labels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,12 +20,20 @@ from numpy.typing import NDArray
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation.golden import FEW, LabelledPairs, format_flaws
 from neardup.evaluation.operating_point import GoldenDocuments, OperatingPoint, usable_pairs
-from neardup.evaluation.scores import SIGNIFICANT, Scores, components, sign_test
+from neardup.evaluation.scores import (
+    COSTLY,
+    GAIN,
+    LOWEST,
+    SIGNIFICANT,
+    Scores,
+    components,
+    note_easy_labels,
+    sign_test,
+)
 from neardup.formatting import format_count
 from neardup.options import Options
 from neardup.planner.held_out import (
     FOLDS,
-    GAIN,
     HeldOutPairs,
     LabelledPoints,
     LabelledShingle,
@@ -40,8 +48,7 @@ Integers = NDArray[np.int64]
 
 SHINGLES: Final = ("word:5", "word:3", "word:2", "char:9", "char:5")
 """The shingles that labels choose from by default; that of the reference comes first."""
-THRESHOLDS: Final = tuple(percent / 100 for percent in range(30, 100))
-"""The thresholds; below 0.3 most documents of a large corpus would be candidates."""
+THRESHOLDS: Final = tuple(percent / 100 for percent in range(round(100 * LOWEST), 100))
 LEAST: Final = 10
 """With fewer pairs of one label, or fewer clusters of duplicates, nothing is chosen."""
 
@@ -63,6 +70,7 @@ class LabelChoice:
         worse: Those that the reference judges right more often.
         folds: The number of folds; 0 if there are too few labels.
         lowest: The lowest threshold that could be chosen.
+        warnings: What the figures don't test, in sentences.
         missed: Labelled duplicates that reach the threshold and share no bucket, by the bands of
             the recommended point; filled in after the sweep.
     """
@@ -78,6 +86,7 @@ class LabelChoice:
     worse: int = 0
     folds: int = 0
     lowest: float = 0.0
+    warnings: Sequence[str] = ()
     missed: int | None = None
 
     @property
@@ -124,7 +133,7 @@ class LabelChoice:
         ]
         if min(self.duplicates, others) < FEW:
             lines.append(f"With fewer than {FEW} labels of one kind, these figures are uncertain.")
-        lines.append(self._decision())
+        lines += [self._decision(), *self._lower(), *self.warnings]
         if self.missed is not None:
             lines.append(
                 f"Of the labelled duplicates that reach the threshold, the bands miss "
@@ -143,13 +152,7 @@ class LabelChoice:
             f"wrong where it is right for {self.worse:,}"
         )
         if self.changed:
-            more = ""
-            if self.chosen.threshold == self.lowest:
-                more = (
-                    " It is the lowest threshold that was tried: --thresholds with lower ones may "
-                    "find more, and compares many more pairs."
-                )
-            return f"So {self.chosen} is used: {counted}.{more}"
+            return f"So {self.chosen} is used: {counted}."
         best = max(self.tried, key=lambda one: one.held_out.f1.value or 0.0)
         single = f"The best single shingle by F1 is {best.shingle} at {best.threshold:g}."
         chosen = self.default if self.held_out is None else self.held_out
@@ -163,6 +166,20 @@ class LabelChoice:
             f"The default stays: what labels choose is not better by {GAIN} of F1 ({counted}). "
             f"{single}"
         )
+
+    def _lower(self) -> list[str]:
+        """Return a sentence if labels would choose a lower threshold than the lowest one tried."""
+        [tried] = [one for one in self.tried if one.shingle == self.chosen.shingle]
+        sweep = tried.sweep
+        if sweep.best is None or sweep.best >= self.lowest or self.chosen.threshold > COSTLY:
+            return []
+        f1 = sweep.at(sweep.best)[2] or 0.0
+        return [
+            f"{self.lowest:g} is the lowest threshold that was tried. By all labels the F1 of "
+            f"{tried.shingle} is best at {sweep.best:g}, {f1:.4f}: lower thresholds compare many "
+            "more pairs, and are worth it only if labels of pairs that look alike confirm them; "
+            "--thresholds tries them."
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the pairs, for JSON."""
@@ -180,7 +197,8 @@ class LabelChoice:
             "better": self.better,
             "worse": self.worse,
             "missed_by_bands": self.missed,
-            "tried": [asdict(one) | {"held_out": one.held_out.record} for one in self.tried],
+            "warnings": list(self.warnings),
+            "tried": [one.to_json() for one in self.tried],
         }
 
 
@@ -247,7 +265,11 @@ def choose_by_labels(
     judged = HeldOutPairs.of(
         used, deal_out(used, group), grid, reference.threshold, ordered, points, progress
     )
-    return _decide(choice, judged, predicted, unit)
+    choice = _decide(choice, judged, predicted, unit)
+    chosen = choice.chosen
+    similarity = points.at(chosen.shingle, chosen.threshold).similarity(used.a, used.b)
+    warnings = note_easy_labels(similarity, used.label, chosen.threshold, FEW)
+    return replace(choice, warnings=[f"{line[0].upper()}{line[1:]}." for line in warnings])
 
 
 def _units(used: LabelledPairs, group: Integers) -> Integers:

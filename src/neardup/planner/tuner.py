@@ -39,11 +39,13 @@ from neardup.options import Options
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.planner.label_choice import LabelledDocuments, choose_by_labels
 from neardup.planner.recommendation import Growth, Target, advise
+from neardup.planner.requirements import SKETCHES
 from neardup.planner.shingle_comparison import ComparedShingle, ShingleComparison, compare_shingles
 from neardup.planner.sweep import TIME_LIMIT, SweepRequest
 from neardup.planner.trial_cache import TrialCache
 from neardup.planner.trial_worker import TrialWorker, write_task
 from neardup.planner.tuning import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPoint, Tuning
+from neardup.planner.workload import SampledCorpus
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import check_whole
@@ -257,6 +259,7 @@ def run_sweep(
     grow = Growth(times, truth, weights, request.reference)
     rows = list(map(grow, _share_least_times(rows)))
     advice = advise(rows, wanted)
+    removed = _share_removed(sample, advice.best, request) if advice.best.done else None
     comparison = _comparison(sample, request, workers, progress)
     return Tuning(
         about=sample.sample.about,
@@ -270,11 +273,36 @@ def run_sweep(
         rows=rows,
         pruned=dict(pruned),
         best=advice.best,
-        reasons=advice.reasons,
+        reasons=[*advice.reasons, *_say_removed(removed)],
         met=advice.met,
         shared=request.shared,
         comparison=comparison,
+        removed=removed,
     )
+
+
+def _share_removed(sample: TrialSample, best: TrialOutcome, request: SweepRequest) -> float | None:
+    """Estimate the share of the documents that a run at the recommended point removes.
+
+    None for sketches of which a plan has no figures either.
+    """
+    options = best.point.options(**request.shared)
+    if options.spec.sketch not in SKETCHES or best.point.only_for_sweeps or options.spec.of_bags:
+        return None
+    chosen = sample.sample
+    cut = ShingleSets.of(as_documents(chosen.texts), options.spec)
+    corpus = SampledCorpus(chosen, 0.0, cut.content, cut.sets, [])
+    return corpus.workload(options).removed
+
+
+def _say_removed(removed: float | None) -> list[str]:
+    """Return the share of removed documents as a sentence."""
+    if removed is None:
+        return []
+    return [
+        f"A run would remove about {removed:.1%} of the documents, identical ones included, "
+        "estimated from the sample."
+    ]
 
 
 def _comparison(

@@ -254,6 +254,8 @@ class Tuning:
         labels: The shingle and threshold that labelled pairs chose; None without labels.
         comparison: Which pairs other shingles find, and the reference's does not; None if no
             others were compared.
+        removed: The share of all documents that a run at the recommended point removes, estimated
+            from the sample; None for sketches other than minhash and oneperm.
 
     >>> from neardup import tune
     >>> texts = [" ".join(f"w{n + at}" for at in range(60)) for n in range(0, 240, 30)]
@@ -278,6 +280,7 @@ class Tuning:
     shared: Mapping[str, Any] = field(default_factory=dict)
     comparison: ShingleComparison | None = None
     labels: LabelChoice | None = None
+    removed: float | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -356,6 +359,7 @@ class Tuning:
             "options": self.options,
             "met": self.met,
             "reasons": list(self.reasons),
+            "removed": self.removed,
             "labels": None if self.labels is None else self.labels.to_json(),
             "shingles": None if self.comparison is None else self.comparison.to_json(),
             "pruned": dict(self.pruned),

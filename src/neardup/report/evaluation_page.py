@@ -236,7 +236,7 @@ def _curves(found: Evaluation) -> Iterator[Html]:
         recall, precision, f1 = map(_number, found.sweep.at_best)
         about = (
             f"Best by F1: {best:g}, with recall {recall}, precision {precision} and F1 {f1}; "
-            f"{format_as_good(found.sweep)}."
+            f"{'; '.join(format_as_good(found.sweep))}."
         )
     precise = not found.golden.label.all()
     plots = [_figure(by_threshold(found.sweep, threshold, precise))]
