@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from itertools import permutations
 from pathlib import Path
@@ -13,6 +14,9 @@ from support.command_line import WRITERS, Ran, dedup, neardup, refused, write_js
 import neardup as library
 from neardup import Index
 from neardup.explanation import PairVerdict
+from neardup.pipeline.output import WORK_FOLDER, hold_lock
+from neardup.pipeline.run_progress import RecordedProgress
+from neardup.runtime import SILENT
 
 WORDS = [f"word{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
 
@@ -138,6 +142,40 @@ def test_ids_do_not_command_the_terminal(tmp_path: Path) -> None:
     assert "witness       a\ufffd[2J\ufffd1m" in shown[3]
     unprintable = [line for one in shown for line in one.split("\n") if not line.isprintable()]
     assert unprintable == []
+
+
+@pytest.mark.parametrize("command", [["why", "RUN", "original"], ["report", "RUN"]], ids="-".join)
+def test_a_stopped_run_says_that_it_is_not_finished_and_how_it_goes_on(
+    tmp_path: Path, pages: Path, command: list[str]
+) -> None:
+    """It said: RUN is not an index, and not empty."""
+    run = tmp_path / "run"
+    (run / WORK_FOLDER).mkdir(parents=True)
+    RecordedProgress(SILENT, run / WORK_FOLDER)
+    given = [str(run) if one == "RUN" else one for one in command]
+    refused(neardup(*given), 2, "was stopped and is not finished: run the same command again")
+    with hold_lock(run, run):
+        refused(neardup(*given), 2, "is not finished yet", "neardup status")
+
+
+def test_a_file_that_was_not_read_says_so_with_the_reason(tmp_path: Path) -> None:
+    """It said: has no document 'pic.png': check the id."""
+    folder = tmp_path / "posts"
+    folder.mkdir()
+    for name in ("a.md", "pic.png", ".draft.md"):
+        (folder / name).write_text(text())
+    run = tmp_path / "run"
+    dedup(folder, "-o", run, "--include", "*.md")
+    for id in ("pic.png", str(folder / "pic.png")):
+        refused(neardup("why", run, id), 2, "pic.png is no document", "not read: not in --include")
+    refused(neardup("why", run, "a.md", ".draft.md"), 2, "not read: hidden file")
+
+
+def test_a_file_that_was_skipped_says_so_with_the_reason(tmp_path: Path, pages: Path) -> None:
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(pages.read_bytes())[:-20])
+    run = tmp_path / "run"
+    dedup(pages, tmp_path / "cut.jsonl.gz", "-o", run, "--skip-bad-files")
+    refused(neardup("why", run, "cut.jsonl.gz"), 2, "cut.jsonl.gz is no document", "skipped: ")
 
 
 def test_an_unknown_id_names_near_ones(run: Path) -> None:

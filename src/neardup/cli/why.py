@@ -56,12 +56,16 @@ def why(
     inputs of the run, which must be where they were, unchanged.
     """
     from neardup.errors import UsageError
+    from neardup.index.folder import is_index
     from neardup.pipeline.budget import check_workers
-    from neardup.pipeline.output import is_run
+    from neardup.pipeline.output import WORK_FOLDER, is_run
+    from neardup.pipeline.run_progress import no_run_error
 
     if is_run(where):
         _explain_run(where, id, other, nearest, key_file, check_workers(workers), quiet, as_json)
         return
+    if (where / WORK_FOLDER).exists() and not is_index(where):
+        raise no_run_error(where)
     if not where.is_dir() or not any(where.iterdir()):
         raise UsageError(
             f"{where} holds neither a finished run nor an index: give the folder of one"

@@ -26,6 +26,7 @@ from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluation.golden import SHOWN, Flaw, LabelledPairs, printable_id
 from neardup.formats.tables import ROW, TEXT
 from neardup.pipeline.output import RUN_FILE, is_run
+from neardup.pipeline.run_progress import no_run_error
 from neardup.runtime import SILENT, Progress
 
 Flags = NDArray[np.bool_]
@@ -103,9 +104,7 @@ class RunSystem:
     def of(cls, run: Path, ids: Sequence[str]) -> RunSystem:
         """Read the golden documents of a finished run."""
         if not is_run(run):
-            raise UsageError(
-                f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
-            )
+            raise no_run_error(run)
         record = json.loads((run / RUN_FILE).read_bytes())
         if not isinstance(record.get("parameters"), dict):
             raise FormatError(f"{run / RUN_FILE} names no parameters: run neardup dedup again")

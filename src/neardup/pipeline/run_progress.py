@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -152,6 +152,23 @@ def find_status(out: Path) -> FoundRun:
     if is_run(out):
         return FoundRun("finished", counts=json.loads((out / RUN_FILE).read_bytes())["counts"])
     raise UsageError(f"{out} holds no run: give the output folder (-o) of a run")
+
+
+def no_run_error(out: Path) -> UsageError:
+    """Return the error about a folder without a finished run: there is one under way, or none."""
+    with suppress(UsageError, OSError):
+        found = find_status(out)
+        if found.state == "running":
+            return UsageError(
+                f"the run in {out} is not finished yet: wait for it; neardup status shows how far "
+                "it is"
+            )
+        if found.state == "stopped":
+            return UsageError(
+                f"the run in {out} was stopped and is not finished: run the same command again, "
+                "which goes on from there"
+            )
+    return UsageError(f"{out} holds no finished run: give the folder that neardup dedup -o wrote")
 
 
 def _read_status(path: Path) -> RunStatus | None:

@@ -26,6 +26,7 @@ from neardup.explanation import KEPT, REJECTED, REMOVED, DecidedDocument
 from neardup.pipeline.job import matches_preferred
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.run_inputs import FoundDocument, RunInputs
+from neardup.pipeline.run_progress import no_run_error
 from neardup.runtime import Progress
 
 MOST_IDS: Final = 1_000_000
@@ -85,9 +86,7 @@ class RunDocument:
 def read_run_record(run: Path) -> dict[str, Any]:
     """Return the content of run.json of a finished run."""
     if not is_run(run):
-        raise UsageError(
-            f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
-        )
+        raise no_run_error(run)
     record: dict[str, Any] = json.loads((run / RUN_FILE).read_bytes())
     return record
 
@@ -109,6 +108,10 @@ class RunDocuments:
         self._prefer = parameters.get("prefer")
         self._described = RunInputs.of(record)
         self._earlier = RunInputs.earlier_of(record)
+        unread = record.get("unread_files", {}).get("listed", [])
+        self._unread = {one["file"]: f"not read: {one['reason']}" for one in unread}
+        skipped = record.get("skipped_files", [])
+        self._unread |= {one["file"]: f"skipped: {one['reason']}" for one in skipped}
         self._problem = ""
 
     @property
@@ -289,7 +292,7 @@ class RunDocuments:
                 found |= self._search_in(inputs, missing, names)
         for id in ids:
             if id not in found:
-                raise self._unknown(id, names)
+                raise self._explain_unread(id) or self._unknown(id, names)
         return found
 
     def _search_in(
@@ -308,6 +311,13 @@ class RunDocuments:
                     found[key] = batch.document(at, name)
             names += own[: MOST_IDS - len(names)]
         return found
+
+    def _explain_unread(self, id: str) -> UsageError | None:
+        """Return the error about a file that the run found and did not read; None for others."""
+        for name, reason in self._unread.items():
+            if id in (name, name.rstrip("/")) or name.rstrip("/").endswith(f"/{id}"):
+                return UsageError(f"{name} is no document of {self.run}: it was {reason}")
+        return None
 
     def _unknown(self, id: str, names: Sequence[str]) -> UsageError:
         """Return the error about an id that no document has; `names` are those that there are."""

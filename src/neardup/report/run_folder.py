@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError, UsageError
+from neardup.errors import FormatError
 from neardup.formats import tables
 from neardup.lsh.blocks import Blocks, ByJaccard
 from neardup.lsh.curve import Curve, Meeting, meeting_by, parse_layout
 from neardup.measure_table import MEASURES
 from neardup.pipeline.output import RUN_FILE
+from neardup.pipeline.run_progress import no_run_error
 
 LONGEST_REASON: Final = 100
 
@@ -152,9 +153,7 @@ def read_record(run: Path) -> RunRecord:
     try:
         data = (run / RUN_FILE).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(
-            f"{run} holds no finished run: give the folder that neardup dedup -o wrote"
-        ) from None
+        raise no_run_error(run) from None
     try:
         return _record(json.loads(data))
     except (
