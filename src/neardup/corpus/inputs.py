@@ -32,10 +32,12 @@ from neardup.corpus.folders import (
     walk_folder,
 )
 from neardup.corpus.format_table import (
+    BYTE_RANGES,
     CHOICES,
     COMPRESSION_OF_ENDING,
     EACH_DOCUMENT,
     FORMATS,
+    ROW_GROUPS,
     FileFormat,
 )
 from neardup.corpus.recognition import (
@@ -88,6 +90,11 @@ class InputFile:
     def is_plain(self) -> bool:
         """Whether its stored bytes are its text: neither compressed nor in another encoding."""
         return self.compression is None and self.encoding == UTF8
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether reading can begin in the middle of it: at a line, or at a row group."""
+        return self.row.cut_by == ROW_GROUPS or (self.row.cut_by == BYTE_RANGES and self.is_plain)
 
     @property
     def row(self) -> FileFormat:

@@ -7,13 +7,15 @@ file, row groups of a Parquet file. The cuts depend only on the files and on the
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from neardup.corpus.columnar import row_group_sizes
 from neardup.corpus.documents import Columns
-from neardup.corpus.format_table import BYTE_RANGES, ROW_GROUPS
+from neardup.corpus.format_table import BYTE_RANGES
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import CHUNK, Chunk, chunks_of, read_chunks
 from neardup.corpus.streams import changed_error, name_read_errors
@@ -66,6 +68,27 @@ class Shard:
             return self.part[1] - self.part[0]
         return sum(row_group_sizes(self.files[0])[slice(*self.part)])
 
+    def rest_from(self, offset: int) -> Shard:
+        """Return the rest of the shard from about a stored byte on.
+
+        It begins with a line, a row group or a file; with the file that has the byte, if that can
+        be read only from its beginning.
+        """
+        if self.part is not None:
+            if self.files[0].row.cut_by == BYTE_RANGES:
+                return replace(self, part=(self.part[0] + offset, self.part[1]))
+            sizes = row_group_sizes(self.files[0])[slice(*self.part)]
+            return replace(self, part=(self.part[0] + _place(sizes, offset), self.part[1]))
+        at = _place([size for size, _ in self.stamps], offset)
+        file, stamp = self.files[at], self.stamps[at]
+        inside = offset - sum(size for size, _ in self.stamps[:at])
+        if inside and file.can_be_cut:
+            if file.row.cut_by == BYTE_RANGES:
+                return Shard((file,), (stamp,), self.reading, (inside, stamp[0]))
+            sizes = row_group_sizes(file)
+            return Shard((file,), (stamp,), self.reading, (_place(sizes, inside), len(sizes)))
+        return Shard(self.files[at:], self.stamps[at:], self.reading)
+
     @property
     def name(self) -> str:
         """The file and the part of it, for messages."""
@@ -73,6 +96,12 @@ class Shard:
         if self.part is not None:
             return f"{first}, {self.files[0].row.cut_by} {self.part[0]} to {self.part[1]}"
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def _place(sizes: list[int], offset: int) -> int:
+    """Return which of consecutive pieces of these sizes has a byte; the last one beyond the end."""
+    ends = list(accumulate(sizes))
+    return min(bisect_right(ends, offset), max(len(ends) - 1, 0))
 
 
 def read_stamp(file: InputFile) -> Stamp:
@@ -128,9 +157,9 @@ def _stamp_or_zero(file: InputFile) -> Stamp:
 
 
 def _parts(file: InputFile, stored: int, size: int) -> Iterator[tuple[int, int] | None]:
-    if file.row.cut_by == BYTE_RANGES and file.is_plain:
+    if file.row.cut_by == BYTE_RANGES and file.can_be_cut:
         yield from ((start, min(start + size, stored)) for start in range(0, stored, size))
-    elif file.row.cut_by == ROW_GROUPS:
+    elif file.can_be_cut:
         yield from _grouped(row_group_sizes(file), size)
     else:
         yield None  # can be read only from the beginning

@@ -11,10 +11,11 @@ from neardup.corpus.read import parse_chunk
 from neardup.corpus.shards import cut_shards, read_stamp
 from neardup.errors import UsageError
 from neardup.formatting import format_bytes, format_count
+from neardup.pipeline.disk_estimate import estimate_disk
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import check_free
 from neardup.pipeline.run import check_folder
-from neardup.pipeline.stages.sketch import default_maker, estimate_disk
+from neardup.pipeline.stages.sketch import default_maker
 from neardup.wording import format_method
 
 LISTED_FILES = 10
@@ -51,12 +52,12 @@ def describe_job(job: Job) -> str:
     lines = [
         f"inputs     {format_count(len(job.inputs), 'file')} ({_formats(job.inputs)}), "
         f"{format_bytes(sum(read_stamp(file)[0] for file in job.inputs))}, "
-        f"about {format_count(need.documents, 'document')}",
+        f"{need.counted}",
         *(f"           {file.name}" for file in job.inputs[:LISTED_FILES]),
         *(["           ..."] if len(job.inputs) > LISTED_FILES else []),
         f"options    {format_method(job.options, curve)}",
         f"columns    text: {job.columns.text}; id: {job.columns.id or 'id, else file:row'}",
-        f"disk       about {format_bytes(need.total)} while it runs, {format_bytes(free)} are free",
+        f"disk       {need.space} while it runs, {format_bytes(free)} are free",
         f"writes     {kept}",
         "nothing was written: leave out --dry-run to run it",
     ]

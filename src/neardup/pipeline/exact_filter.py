@@ -21,12 +21,12 @@ from neardup.membership.bloom import BloomFilter
 from neardup.membership.cuckoo import CuckooFilter
 from neardup.membership.exact import HashTable
 from neardup.membership.sizing import BloomShape, CuckooShape, check_keys, check_rate
+from neardup.pipeline.disk_estimate import estimate_disk
 from neardup.pipeline.exact_hashes import ExactSpec, HashMaker
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.rank import rank_documents
 from neardup.pipeline.stages.removed import RemovedDocuments
-from neardup.pipeline.stages.sketch import estimate_disk
 from neardup.runtime import Progress
 from neardup.spec import check_choice
 

@@ -1,4 +1,4 @@
-"""Sketch the documents of all inputs, shard by shard, after an estimate of the disk space needed.
+"""Sketch the documents of all inputs, shard by shard.
 
 A `ChunkMaker` turns a chunk of documents into the rows of a sketch file: `SketchMaker` makes
 sketches, `HashMaker` of `neardup exact` makes hashes. With `--strip lines` or `--weights tf-idf`,
@@ -7,9 +7,7 @@ lines or shingles are counted in a pass over the inputs before.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -21,10 +19,11 @@ from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
-from neardup.errors import InputError, OutputError, RowError
-from neardup.first_look import MOST, FirstDocuments
+from neardup.errors import InputError, RowError
+from neardup.first_look import FirstDocuments
 from neardup.formats.blocks import BlockReader
-from neardup.formatting import format_bytes, format_count
+from neardup.formatting import format_bytes
+from neardup.pipeline.disk_estimate import check_disk
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
 from neardup.pipeline.sampled import ScriptSample, sample_scripts
@@ -40,8 +39,7 @@ from neardup.pipeline.sketch_files import (
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress, map_in_order
-from neardup.sketcher import Sketcher, raw_lengths
-from neardup.spec import Spec
+from neardup.sketcher import Sketcher
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import IgnoredLines, LineCounts
 
@@ -109,88 +107,6 @@ def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
     made = maker(chunk, parse_chunk(chunk, shard.reading.columns))
     made.unread = chunk.unread
     return made
-
-
-SAMPLED_SHARDS = 8
-"""The number of shards whose first chunk is read for an estimate."""
-
-
-@dataclass(frozen=True)
-class DiskEstimate:
-    """The estimated number of documents, and bytes of the work folder and of kept files."""
-
-    documents: int
-    work: int
-    kept: int
-
-    @property
-    def total(self) -> int:
-        return self.work + self.kept
-
-
-def read_first_chunks(shards: list[Shard]) -> Iterator[tuple[Chunk, Documents]]:
-    """Yield the first chunk of up to SAMPLED_SHARDS shards."""
-    for place in np.unique(np.linspace(0, len(shards) - 1, SAMPLED_SHARDS).astype(int)).tolist():
-        with suppress(InputError):  # the stage that reads everything reports it
-            for chunk in shards[place].chunks():
-                yield chunk, parse_chunk(chunk, shards[place].reading.columns)
-                break
-
-
-def look_at_shards(shards: list[Shard], spec: Spec) -> FirstDocuments:
-    """Look at the first documents of some shards, without an estimate."""
-    first = FirstDocuments(spec)
-    for _, sample in read_first_chunks(shards):
-        first.add(sample.texts, MOST // min(len(shards), SAMPLED_SHARDS))
-    return first
-
-
-def estimate_disk(
-    job: Job, shards: list[Shard], maker: ChunkMaker, first: FirstDocuments | None = None
-) -> DiskEstimate:
-    """Estimate documents and disk space from the first chunks; `first` looks at their documents."""
-    stored = sum(shard.stored for shard in shards)
-    documents = read = length = 0
-    for chunk, sample in read_first_chunks(shards):
-        documents += len(sample)
-        read += chunk.stored
-        length += int(raw_lengths(sample.texts).sum())
-        if first is not None:
-            first.add(sample.texts, MOST // min(len(shards), SAMPLED_SHARDS))
-    scale = stored / max(read, 1)
-    work = maker.room(documents, length) * scale
-    work += maker.room(sum(corpus.documents for corpus in job.stored), 0)
-    return DiskEstimate(round(documents * scale), round(work), stored if job.kept else 0)
-
-
-def check_disk(
-    job: Job,
-    folder: Path,
-    shards: list[Shard],
-    progress: Progress,
-    maker: ChunkMaker | None = None,
-    first: FirstDocuments | None = None,
-) -> None:
-    """Report the disk space that the run will need; an error if less is free.
-
-    Files of a stopped run in the work folder `folder` count as free. `first` looks at the documents
-    that are read for it.
-    """
-    need = estimate_disk(job, shards, maker or default_maker(job), first)
-    place = next(path for path in (job.out, *job.out.absolute().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    reusable = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    if need.documents:
-        progress.say(
-            f"about {format_count(need.documents, 'document')}: the run will need about "
-            f"{format_bytes(need.total)} of disk space, {format_bytes(free)} are free"
-        )
-    if need.total > free + reusable:
-        raise OutputError(
-            f"{job.out}: the run will need about {format_bytes(need.total)} of disk space "
-            f"({format_bytes(need.kept)} for kept files), {format_bytes(free)} are free: choose "
-            "another output, or use --no-kept"
-        )
 
 
 SHARDS_FOLDER, SKETCHES_FOLDER, STORED_FOLDER = "shards", "sketches", "stored"
@@ -462,15 +378,17 @@ def sketch_inputs(
     while True:
         try:
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
-            if not bad:
-                check_columns(job.inputs, job.columns)
-                check_disk(job, folder, shards, progress, maker, None if maker else first)
-            job = _count_frequent(job, folder, shards, earlier, progress)
-            earlier.check(job.storage, job.options.verify == "exact", job.columns)
-            stored = _write_stored(job, folder)
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)
             )
+            if not bad:
+                check_columns(job.inputs, job.columns)
+                look = None if maker else first
+                made_by = maker or default_maker(job)
+                check_disk(job, folder, shards, earlier_shards, progress, made_by, look)
+            job = _count_frequent(job, folder, shards, earlier, progress)
+            earlier.check(job.storage, job.options.verify == "exact", job.columns)
+            stored = _write_stored(job, folder)
             sketcher.run(job, [*earlier_shards, *shards])
             break
         except RowError:

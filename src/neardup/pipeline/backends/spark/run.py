@@ -40,11 +40,11 @@ from neardup.pipeline.backends.spark.record import describe_file_run
 from neardup.pipeline.backends.spark.sketch import SketchedFiles, sketch_files
 from neardup.pipeline.backends.spark.tables import OutTables, PairRows, name_removed
 from neardup.pipeline.backends.spark.writer import WriteKept, write_kept_files, write_table
+from neardup.pipeline.disk_estimate import look_at_shards
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import finish_run
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
-from neardup.pipeline.stages.sketch import look_at_shards
 from neardup.runtime import Progress
 
 
