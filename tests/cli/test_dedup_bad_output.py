@@ -211,7 +211,7 @@ def test_no_space_for_the_kept_files(
 def test_too_little_space_is_noticed_before_the_run_begins(tmp_path: Path, tiny_disk: Path) -> None:
     rows = [{"text": f"{n} " * 500} for n in range(1_000)]
     ran = run(jsonl(tmp_path / "a.jsonl", rows), "-o", tiny_disk / "out")
-    refused(ran, 1, str(tiny_disk), "of disk", "--no-kept")
+    refused(ran, 1, str(tiny_disk), "of disk", "on another disk")
     assert os.listdir(tiny_disk) == []
 
 

@@ -252,7 +252,8 @@ def check_disk(
     if least > free + reusable:
         raise OutputError(
             f"{job.out}: the run will need {need.space} of disk space"
-            f"{_describe_kept(need)}, {format_bytes(free)} are free: {_cure(job, need, free + reusable)}"
+            f"{_describe_kept(need)}, {format_bytes(free)} are free: "
+            f"{_cure(job, need, free + reusable)}"
         )
 
 
