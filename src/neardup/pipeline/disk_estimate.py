@@ -44,7 +44,7 @@ UNSURE = 0.1
 """The relative standard error of an estimate from which on it is stated as a range."""
 
 
-class Sample(NamedTuple):
+class DocumentSample(NamedTuple):
     """Documents from a place of the inputs.
 
     Attributes:
@@ -58,7 +58,7 @@ class Sample(NamedTuple):
     is_beginning: bool = False
 
 
-def read_samples(shards: Sequence[Shard]) -> Iterator[Sample]:
+def read_samples(shards: Sequence[Shard]) -> Iterator[DocumentSample]:
     """Yield documents from up to SAMPLES places of the shards."""
     sizes = [shard.stored for shard in shards]
     ends, total = np.cumsum(sizes), sum(sizes)
@@ -86,7 +86,7 @@ def _sized(shard: Shard) -> Shard:
     return replace(shard, files=shard.files[few], stamps=shard.stamps[few], reading=reading)
 
 
-def _read(shard: Shard, count: int) -> Iterator[Sample]:
+def _read(shard: Shard, count: int) -> Iterator[DocumentSample]:
     """Yield the documents of the first chunks of a shard, chunk by chunk."""
     with suppress(InputError):
         chunks = list(islice(shard.chunks(), count + 1))
@@ -94,7 +94,7 @@ def _read(shard: Shard, count: int) -> Iterator[Sample]:
         is_beginning = count > 1 and is_one and len(chunks) > count
         for chunk in chunks[:count]:
             documents = parse_chunk(chunk, shard.reading.columns)
-            yield Sample(documents, chunk.stored, is_beginning)
+            yield DocumentSample(documents, chunk.stored, is_beginning)
 
 
 @dataclass(frozen=True)
