@@ -2,7 +2,8 @@
 
 A store lists objects, reads ranges of them and writes whole ones. Transient errors (connections
 that are refused, reset or too slow, 429 and 5xx) are tried again with growing pauses, ATTEMPTS
-times in all. Other errors of a store become one line with the cure. It never has a user, a
+times in all. Other errors of a store, and host names that nobody knows, become one line with the
+cure. It never has a user, a
 password, the query of a signed URL or the store's own message, which can contain them.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import http.client
 import random
 import re
+import socket
 import time
 import urllib.error
 from collections.abc import Callable
@@ -41,9 +43,18 @@ _DENIED: Final = re.compile(
 )
 _EXPIRED: Final = re.compile("Expired|EXPIRED")
 NO_BUCKET, NOT_FOUND = "there is no such bucket", "not found"
-_NO_BUCKET: Final = re.compile("NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|BucketNotFound")
+UNKNOWN_HOST: Final = "the name of its host is unknown"
+_NO_BUCKET: Final = re.compile(
+    "NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|BucketNotFound|Bucket '[^']*' not found"
+)
+_UNKNOWN_HOST: Final = re.compile(
+    "[Cc]ould ?n[o']t resolve host|Name or service not known|nodename nor servname|getaddrinfo fail"
+)
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_NETWORK_LIBRARIES: Final = ("httpx", "httpcore", "requests", "urllib3", "aiohttp")
+_NETWORK_LIBRARIES: Final = (
+    *("httpx", "httpx2", "httpcore", "httpcore2"),
+    *("requests", "urllib3", "aiohttp"),
+)
 _STORE_LIBRARIES: Final = (*_NETWORK_LIBRARIES, "huggingface_hub", "hf_xet", "fsspec")
 _CURES: Final = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile in ~/.aws; "
@@ -135,17 +146,7 @@ class Remote:
 
     def retry(self, action: Callable[[], Result], writing: bool = False) -> Result:
         """Return what the action returns; try again after a transient error, with pauses."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return action()
-            except Exception as error:  # the stores' libraries have no common class of errors
-                if not is_store_error(error):
-                    raise
-                if attempt == ATTEMPTS or not is_transient(error):
-                    raise self._explain(error, writing) from None
-            # Many readers that were refused at once should not come back at once.
-            time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))  # noqa: S311
-        raise AssertionError
+        return try_again(action, lambda error: self._explain(error, writing))
 
     def _explain(self, error: Exception, writing: bool) -> NeardupError:
         if is_signed(self.path) and _status(error) in (400, 401, 403):
@@ -154,28 +155,65 @@ class Remote:
                 "longer than the run takes, and run again",
                 self.url,
             )
-        what, cure = self._cause(error)
-        message = f"{self.url}: {what}: {cure}"
-        if writing:
-            return OutputError(message)
-        return (MissingInput if what in (NO_BUCKET, NOT_FOUND) else InputError)(message, self.url)
+        return explain_error(error, self.url, self.family, writing)
 
-    def _cause(self, error: Exception) -> tuple[str, str]:
-        """Return what went wrong, and the cure."""
-        text, status = str(error), _status(error)
-        access = _CURES.get(self.family, "the credentials")
-        if _NO_BUCKET.search(text):
-            return NO_BUCKET, "check its name and, for S3, AWS_ENDPOINT_URL"
-        if _EXPIRED.search(text):
-            return "the credentials have expired", f"get new ones ({access})"
-        if status in (401, 403) or _DENIED.search(text):
-            return "access denied", f"check {access}"
-        if isinstance(error, FileNotFoundError) or status in (404, 410):
-            return NOT_FOUND, "check the URL"
-        if is_transient(error):
-            tries = f"tried {ATTEMPTS} times"
-            return f"the store does not answer ({tries})", "check the network, and run again"
-        return f"the store refused it ({type(error).__name__})", "check the URL and its access"
+
+def try_again(action: Callable[[], Result], explain: Callable[[Exception], NeardupError]) -> Result:
+    """Return what an action returns; try again after a transient error, with pauses.
+
+    Args:
+        action: What to do.
+        explain: Returns the error to raise if it fails for good.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return action()
+        except Exception as error:  # the stores' libraries have no common class of errors
+            if not is_store_error(error):
+                raise
+            if attempt == ATTEMPTS or not is_transient(error):
+                raise explain(error) from None
+        # Many readers that were refused at once should not come back at once.
+        time.sleep(FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))  # noqa: S311
+    raise AssertionError
+
+
+def explain_error(error: Exception, url: str, family: str, writing: bool = False) -> NeardupError:
+    """Return the error for a place that can't be used, in one line with the cure.
+
+    Args:
+        error: What the store raised.
+        url: The place, without secrets.
+        family: The kind of the store, a key of `_CURES`.
+        writing: Whether something was to be written there.
+    """
+    what, cure = _find_cause(error, family)
+    message = f"{url}: {what}: {cure}"
+    if writing:
+        return OutputError(message)
+    missing = (NO_BUCKET, NOT_FOUND, UNKNOWN_HOST)
+    return (MissingInput if what in missing else InputError)(message, url)
+
+
+def _find_cause(error: Exception, family: str) -> tuple[str, str]:
+    """Return what went wrong, and the cure."""
+    text, status = str(error), _status(error)
+    access = _CURES.get(family, "the credentials")
+    if _is_unknown_host(error):
+        endpoint = ", and AWS_ENDPOINT_URL" if family == "s3" else ""
+        return UNKNOWN_HOST, f"check the URL and the network{endpoint}"
+    if _NO_BUCKET.search(text):
+        return NO_BUCKET, "check its name and, for S3, AWS_ENDPOINT_URL"
+    if _EXPIRED.search(text):
+        return "the credentials have expired", f"get new ones ({access})"
+    if status in (401, 403) or _DENIED.search(text):
+        return "access denied", f"check {access}"
+    if isinstance(error, FileNotFoundError) or status in (404, 410):
+        return NOT_FOUND, "check the URL"
+    if is_transient(error):
+        tries = f"tried {ATTEMPTS} times"
+        return f"the store does not answer ({tries})", "check the network, and run again"
+    return f"the store refused it ({type(error).__name__})", "check the URL and its access"
 
 
 def is_store_error(error: Exception) -> bool:
@@ -197,8 +235,18 @@ def _status(error: Exception) -> int | None:
     return status
 
 
+def _is_unknown_host(error: Exception) -> bool:
+    """Return whether a host name does not exist; a name server that does not answer is no proof."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, socket.gaierror):
+        return reason.errno != socket.EAI_AGAIN
+    return bool(_UNKNOWN_HOST.search(str(error)))
+
+
 def is_transient(error: Exception) -> bool:
     """Return whether the same call may succeed later."""
+    if _is_unknown_host(error):
+        return False
     status = _status(error)
     if status is not None:
         return status in _TRANSIENT_STATUS

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
 from pyarrow import fs
 
 from neardup.corpus.http_store import HttpStore
@@ -20,6 +19,8 @@ from neardup.corpus.object_store import (
     FAMILIES,
     Remote,
     StoredObject,
+    explain_error,
+    try_again,
 )
 from neardup.corpus.urls import hide_secrets, require_host
 from neardup.errors import InputError, NeardupError, UsageError
@@ -122,22 +123,24 @@ def open_remote(url: str) -> Remote:
         return Remote(HttpStore(), name, url)
     if scheme == "hf":
         return Remote(_open_hub(), name, url.partition("://")[2].rstrip("/"))
-    with _name_setup_errors(name):
-        files, path = _OPENERS[FAMILIES.get(scheme, scheme)](url)
+    family = FAMILIES.get(scheme, scheme)
+    try:
+        files, path = try_again(
+            lambda: _OPENERS[family](url), lambda error: _explain_setup(error, name, family)
+        )
+    except ValueError as error:
+        raise _explain_setup(error, name, family) from None
     return Remote(ArrowStore(files), name, path)
 
 
-@contextmanager
-def _name_setup_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except NeardupError:
-        raise
-    except (OSError, ValueError, pa.ArrowException) as error:
+def _explain_setup(error: Exception, name: str, family: str) -> NeardupError:
+    """Return the error for a store that can't be opened."""
+    if isinstance(error, ValueError):  # also Arrow's, of URLs that it can't read
         kind = type(error).__name__
-        raise UsageError(
+        return UsageError(
             f"{name}: the store can't be opened ({kind}): check the URL and the credentials"
-        ) from None
+        )
+    return explain_error(error, name, family)
 
 
 def _split(url: str) -> tuple[str | None, str | None, str]:
@@ -171,7 +174,9 @@ def _open_s3(url: str) -> tuple[fs.FileSystem, str]:
 
 def _open_gs(url: str) -> tuple[fs.FileSystem, str]:
     user, _, path = _split(url)
-    return fs.GcsFileSystem(anonymous=user == "anonymous"), path
+    # Its own default are 15 minutes of silence.
+    patience = timedelta(seconds=ANSWER_SECONDS)
+    return fs.GcsFileSystem(anonymous=user == "anonymous", retry_time_limit=patience), path
 
 
 def _open_azure(url: str) -> tuple[fs.FileSystem, str]:
