@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -180,3 +181,42 @@ def test_report_tells_what_became_of_documents_by_script(tmp_path: Path) -> None
     assert scripts["Han"]["kept"] == record["counts"]["kept"] - 20
     assert 0.6 <= scripts["Han"]["median_similarity"] <= 1.0
     assert "By script" in (tmp_path / "out" / "report.html").read_text()
+
+
+def passages_and_pages(passages: int) -> list[dict[str, str]]:
+    """Pages of 500 words, and passages of 60 words, each of which is in one of the pages."""
+    draw = random.Random(5)
+    pages = [[f"w{draw.randrange(10**6)}" for _ in range(500)] for _ in range(40)]
+    rows = [{"id": f"page{n}", "text": " ".join(page)} for n, page in enumerate(pages)]
+    rows += [
+        {"id": f"part{n}", "text": " ".join(pages[n % 40][n : n + 60])} for n in range(passages)
+    ]
+    return rows
+
+
+@pytest.mark.parametrize("passages", [10, 60])
+def test_passages_in_long_documents_are_said_not_to_be_found_with_the_bands_that_find_them(
+    passages: int,
+) -> None:
+    """Ten passages, each wholly in a page, were not found, beside "predicted recall 1.0000"."""
+    rows = passages_and_pages(passages)
+    result = neardup.dedup(rows, measure="containment")
+    (advice,) = result.advice
+    assert len(result.removed) < passages / 4
+    assert advice.startswith("a document of 60 words that is wholly in one of ")
+    given = {k: int(v) for k, v in re.findall(r"(bands|rows|slots)=(\d+)", advice)}
+    found = neardup.dedup(rows, measure="containment", **given)
+    assert len(found.removed) >= 0.85 * passages and found.advice == []
+    assert neardup.dedup(rows[:40], measure="containment").advice == []
+    assert neardup.dedup(rows).advice == []
+
+
+def test_passages_are_compared_with_the_lengths_of_against(tmp_path: Path) -> None:
+    rows = passages_and_pages(10)
+    for name, part in (("pages", rows[:40]), ("parts", rows[40:])):
+        lines = "".join(json.dumps(row) + "\n" for row in part)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    inputs = [tmp_path / "parts.jsonl", "--against", tmp_path / "pages.jsonl"]
+    ran = run("dedup", *inputs, "-o", tmp_path / "out", "--measure", "containment")
+    assert "advice              a document of 60 words that is wholly in one of " in ran.out
+    assert re.search(r"--bands \d+ --rows \d finds it with a probability of (0\.9|1\.0)", ran.out)

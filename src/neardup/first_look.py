@@ -8,6 +8,7 @@ would find it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.formats.tables import to_arrow
+from neardup.lsh.curve import Curve
 from neardup.measure_table import CHOICES
 from neardup.options import Options
 from neardup.spec import Spec
@@ -37,6 +39,12 @@ BYTES_OF_WORD: Final = 6
 LETTERS: Final = 5
 """The letters of a changed word, where shingles are of characters; a space follows each word."""
 PRESET: Final = "short"
+HALF: Final = 0.5
+"""A contained document that is found with a smaller probability is worth advice."""
+FOUND: Final = 0.95
+"""The probability with which the advised bands find it."""
+MORE_SLOTS: Final = (256, 512, 1024)
+MOST_ROWS: Final = 8
 
 
 def changed_word_similarity(words: int, options: Options) -> float | None:
@@ -121,12 +129,17 @@ class FirstLook:
     median_words   half of them have at most so many words
     short          how many have fewer than SHORT words
     short_words    half of the short ones have at most so many words
+    parts          the words of documents that may be in others: of the shortest tenth, of all
+    wholes         the words of those they may be in: of all, of the longest tenth; of the earlier
+                   corpus, if there is one
     """
 
     documents: int
     median_words: int
     short: int
     short_words: int
+    parts: tuple[int, int] = (0, 0)
+    wholes: tuple[int, int] = (0, 0)
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -139,6 +152,36 @@ class FirstLook:
 
     def advice(self, options: Options, *, in_python: bool = False) -> list[str]:
         """Return what these options can't find in such documents, and what would; often nothing.
+
+        Args:
+            options: The options of the run.
+            in_python: Name options as keyword arguments, not as on a command line.
+        """
+        return [
+            *self.short_advice(options, in_python=in_python),
+            *self._contained_advice(options, in_python),
+        ]
+
+    def _contained_advice(self, options: Options, in_python: bool) -> Iterator[str]:
+        """Yield with which probability a document is found that is a small part of another one."""
+        if options.measure == CHOICES[0] or options.by_bits or options.spec.unit == "token":
+            return
+        (short, middle), (usual, long) = self.parts, self.wholes
+        for part, whole in ((middle, long), (short, usual)):
+            if not part or whole <= part:
+                continue
+            similarity = part_similarity(part, whole, options)
+            chance = options.curve.probability(similarity)
+            if chance < HALF:
+                yield (
+                    f"a document of {part:,} words that is wholly in one of {whole:,} is found "
+                    f"with a probability of {chance:.2f}: these bands are for documents of about "
+                    f"equal size; {_cure_contained(similarity, options, in_python)}"
+                )
+                return
+
+    def short_advice(self, options: Options, *, in_python: bool = False) -> list[str]:
+        """Return what these options can't find in short documents, and what would.
 
         Args:
             options: The options of the run.
@@ -169,6 +212,42 @@ class FirstLook:
         ]
 
 
+def part_similarity(part: int, whole: int, options: Options) -> float:
+    """Return the Jaccard similarity of a document and of one that it is wholly in.
+
+    Args:
+        part: The number of words of the document.
+        whole: The number of words of the one that contains it.
+        options: The shingles.
+
+    >>> round(part_similarity(60, 504, Options()), 3)
+    0.112
+    """
+    fewer = options.spec.size - 1 if options.spec.unit == "word" else 0
+    return max(part - fewer, 1) / max(whole - fewer, 1)
+
+
+def _cure_contained(similarity: float, options: Options, in_python: bool) -> str:
+    """Return the options that find documents of a small similarity, or what else helps."""
+    cut = "cut the longer documents into passages of about that length"
+    for slots in (options.spec.slots, *MORE_SLOTS):
+        if slots < options.spec.slots:
+            continue
+        for rows in range(MOST_ROWS, 0, -1):
+            curve = Curve(slots // rows, rows)
+            if curve.probability(similarity) >= FOUND:
+                given = {"bands": curve.bands, "rows": rows}
+                if slots != options.spec.slots:
+                    given["slots"] = slots
+                names = (f"{k}={v}" if in_python else f"--{k} {v}" for k, v in given.items())
+                joined = (", " if in_python else " ").join(names)
+                return (
+                    f"{joined} finds it with a probability of "
+                    f"{curve.probability(similarity):.2f}, and compares more pairs; or {cut}"
+                )
+    return cut
+
+
 class FirstDocuments:
     """Counts the words of the first documents.
 
@@ -180,6 +259,7 @@ class FirstDocuments:
         self._spec = Spec(profile=spec.profile, strip=spec.strip)
         self._tokens = spec.unit == "token"
         self._words: list[NDArray[np.int64]] = []
+        self._earlier: list[NDArray[np.int64]] = []
         self.count = 0
 
     @property
@@ -192,13 +272,21 @@ class FirstDocuments:
         if self.complete:
             return
         texts = texts.slice(0, min(most, MOST - self.count))
+        self.count += len(texts)
+        self._words.append(self._count_words(texts))
+
+    def add_earlier(self, texts: pa.Array, most: int) -> None:
+        """Look at the first of these texts of an earlier corpus, at most so many."""
+        if not self._tokens:
+            self._earlier.append(self._count_words(texts.slice(0, most)))
+
+    def _count_words(self, texts: pa.Array) -> NDArray[np.int64]:
         sizes = view_strings(texts).sizes
         words = np.maximum(sizes // BYTES_OF_WORD, SHORT)
         near = np.flatnonzero(sizes <= COUNTED_BYTES)
         counted = strip_markup(texts.take(to_arrow(near)), self._spec)
         words[near] = hash_units(counted, self._spec).sizes
-        self.count += len(texts)
-        self._words.append(words)
+        return words
 
     def describe(self, options: Options) -> dict[str, Any]:
         """Return what the documents are like, and the advice, for run.json."""
@@ -211,17 +299,31 @@ class FirstDocuments:
         """Return what was found; None if there was no text."""
         if not self._words:
             return None
-        words = np.sort(np.concatenate(self._words))
-        words = words[np.searchsorted(words, 1) :]
+        words = _sorted_words(self._words)
         if not len(words):
             return None
+        wholes = _sorted_words(self._earlier) if self._earlier else words
         short = words[: np.searchsorted(words, SHORT)]
         return FirstLook(
             len(words),
             _lower_median(words),
             len(short),
             _lower_median(short) if len(short) else 0,
+            (_lower_median(words[: _tenth(words)]), _lower_median(words)),
+            (_lower_median(wholes), _lower_median(wholes[-_tenth(wholes) :]))
+            if len(wholes) >= LEAST
+            else (0, 0),
         )
+
+
+def _sorted_words(counts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the words of documents that have any, ascending."""
+    words = np.sort(np.concatenate(counts))
+    return words[np.searchsorted(words, 1) :]
+
+
+def _tenth(ascending: NDArray[np.int64]) -> int:
+    return max(len(ascending) // 10, 1)
 
 
 def _lower_median(ascending: NDArray[np.int64]) -> int:

@@ -26,6 +26,7 @@ from neardup.lsh.curve import (
     Curve,
     Curves,
     Meeting,
+    RecallNotReached,
     check_threshold,
     lay_bands,
     meeting_by,
@@ -350,7 +351,17 @@ class Options:
             raise ParameterError("bands and rows belong together: give both or neither")
         to_jaccard = self.exact_measure.to_jaccard
         threshold = to_jaccard(self.threshold) if to_jaccard else self.threshold
-        return lay_bands(self.spec.slots, threshold, self.recall, given, self.tables)
+        try:
+            return lay_bands(self.spec.slots, threshold, self.recall, given, self.tables)
+        except RecallNotReached as error:
+            if to_jaccard is None:
+                raise
+            measure = self.exact_measure
+            where = (
+                f"threshold {self.threshold:g} of {measure.label}, which is a Jaccard similarity "
+                f"of {threshold:.4f}{measure.condition}"
+            )
+            raise RecallNotReached(error.slots, threshold, self.recall, where) from None
 
     @property
     def meeting(self) -> Meeting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from neardup.lsh.curve import (
     parse_layout,
 )
 from neardup.measure_table import MEASURES, jaccard_of_containment
+from neardup.options import Options
 from neardup.sketch.minhash import minhash_signatures
 from neardup.spec import Spec
 
@@ -222,3 +224,19 @@ def test_containment_curve_uses_the_jaccard_of_equal_sizes():
     assert jaccard_of_containment(by.half) == pytest.approx(Curve(20, 5).half)
     assert str(by) == "20 bands of 5"
     assert by.condition == " for documents of equal size"
+
+
+def test_a_recall_out_of_reach_is_answered_with_the_slots_that_reach_it() -> None:
+    """It said: at threshold 0.025641025641025644, without a number of slots."""
+    with pytest.raises(ParameterError) as raised:
+        Options.of(measure="containment", threshold=0.05).curve  # noqa: B018
+    message = str(raised.value)
+    assert (
+        "at threshold 0.05 of containment, which is a Jaccard similarity of 0.0256 for" in message
+    )
+    slots = int(re.search(r"--slots (\d+) or more", message)[1])
+    assert Options.of(measure="containment", threshold=0.05, slots=slots).curve.rows == 1
+    with pytest.raises(ParameterError, match=r"at threshold 0\.05"):
+        Options.of(measure="containment", threshold=0.05, slots=slots - 1).curve  # noqa: B018
+    with pytest.raises(ParameterError, match=r"0\.01, not 0\.99: use --slots 459 or"):
+        choose_curve(128, 0.01, 0.99)

@@ -16,7 +16,7 @@ from typing import Final
 
 from neardup.errors import ParameterError
 from neardup.measure_table import Measure
-from neardup.spec import check_whole, suggest_share
+from neardup.spec import MAX_SLOTS, check_whole, suggest_share
 
 STEPS = 2_000
 
@@ -168,6 +168,31 @@ BELOW_ONE: Final = "give one such as 0.99: only comparing every pair finds all o
 """The cure for a recall that bands can't reach."""
 
 
+class RecallNotReached(ParameterError):  # noqa: N818  # reads as what happened
+    """A recall that no bands of so many slots reach; the message names the slots that would.
+
+    Args:
+        slots: The slots of a signature.
+        threshold: The Jaccard similarity at which the recall counts.
+        recall: The recall.
+        where: The threshold in words.
+    """
+
+    def __init__(self, slots: int, threshold: float, recall: float, where: str) -> None:
+        self.slots, self.threshold, self.recall = slots, threshold, recall
+        reached = Curve(slots, 1).probability(threshold)
+        needed = math.ceil(math.log1p(-recall) / math.log1p(-threshold))
+        cure = "a higher threshold or a lower recall"
+        if needed <= MAX_SLOTS:
+            cure = f"--slots {needed} or more, {cure}"
+        super().__init__(
+            f"{slots} slots reach a recall of {reached:.4f} at {where}, not {recall:g}: use {cure}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ParameterError, (str(self),)
+
+
 def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
     """Return the steepest curve that finds at least `recall` of the pairs *at* the threshold.
 
@@ -185,11 +210,7 @@ def choose_curve(slots: int, threshold: float, recall: float) -> Curve:
         curve = Curve(slots // rows, rows)
         if curve.probability(threshold) >= recall:
             return curve
-    reached = Curve(slots, 1).probability(threshold)
-    raise ParameterError(
-        f"{slots} slots reach a recall of {reached:.4f} at threshold {threshold}, not {recall}: "
-        "use more slots, a higher threshold or a lower recall"
-    )
+    raise RecallNotReached(slots, threshold, recall, f"threshold {threshold:.4g}")
 
 
 def check_threshold(threshold: float) -> None:

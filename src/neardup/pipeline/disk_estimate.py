@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import Documents
@@ -164,13 +165,15 @@ class CorpusEstimate:
     missed: bool = False
 
     @classmethod
-    def of(cls, shards: Sequence[Shard], first: FirstDocuments | None = None) -> CorpusEstimate:
-        """Estimate by samples; `first` looks at their documents."""
+    def of(
+        cls, shards: Sequence[Shard], look: Callable[[pa.Array, int], None] | None = None
+    ) -> CorpusEstimate:
+        """Estimate by samples; `look` is called with texts and how many of them to look at."""
         stored = sum(shard.stored for shard in shards)
         samples = list(read_samples(shards))
-        if first is not None:
+        if look is not None:
             for sample in samples:
-                first.add(sample.documents.texts, MOST // len(samples))
+                look(sample.documents.texts, MOST // len(samples))
         files = [file for shard in shards for file in shard.files]
         if all(file.row.is_document for file in files):
             return cls(len(files), stored)
@@ -210,7 +213,8 @@ def estimate_disk(
         first: Looks at the documents of the samples.
         earlier: The shards of files of an earlier corpus that are sketched too.
     """
-    new, old = CorpusEstimate.of(shards, first), CorpusEstimate.of(earlier)
+    new = CorpusEstimate.of(shards, None if first is None else first.add)
+    old = CorpusEstimate.of(earlier, None if first is None else first.add_earlier)
     others = sum(corpus.documents for corpus in job.stored)
     kept = sum(shard.stored for shard in shards) if job.kept else 0
 

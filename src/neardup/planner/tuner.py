@@ -312,7 +312,7 @@ def _comparison(
     first = FirstDocuments(request.options.spec)
     first.add(sample.documents.texts)
     look = first.look()
-    advised = look is not None and bool(look.advice(request.options))
+    advised = look is not None and bool(look.short_advice(request.options))
     points = request.compared(advised)
     if not points:
         return None
