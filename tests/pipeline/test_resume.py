@@ -183,9 +183,7 @@ FIRST = {"threshold": 0.5, "limit": 3}
         {},
         {"threshold": 0.4},
         {"threshold": 0.9},
-        {"bands": 4, "rows": 3},
         {"limit": 1},
-        {"bands": None, "rows": None, "tables": "2x3,3x2"},
         {"measure": "containment"},
         {"keep": "longest"},
         {"verify": "estimate"},
@@ -204,6 +202,20 @@ def test_options_outside_the_sketch_reuse_sketches(
     second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
     assert second.again == []
     assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"bands": 4, "rows": 3}, {"bands": None, "rows": None, "tables": "2x3,3x2"}], ids=str
+)
+def test_other_bands_read_again_unless_signatures_are_compared_or_saved(
+    tmp_path: Path, inputs: list[Path], asked: batch_engine.Row
+) -> None:
+    plain = batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
+    for name, others, again in [("keys", {}, True), ("slots", {"save_sketches": True}, False)]:
+        first = Attempt(inputs, tmp_path / name, stop=True, **FIRST, others=dict(others))
+        second = Attempt(inputs, tmp_path / name, **FIRST | asked, others=dict(others))
+        assert (len(second.again) == first.shards) is again
+        assert second.outcome.removed == plain.removed
 
 
 @pytest.mark.parametrize(

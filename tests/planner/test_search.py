@@ -208,10 +208,15 @@ def test_more_documents_than_one_run_takes_are_reported() -> None:
 
 
 def test_narrow_slots_save_disk_in_a_run_over_files() -> None:
-    whole = made()
-    found = made(disk=0.99 * whole.predicted.disk)
+    whole = made(verify="estimate")
+    found = made(disk=0.99 * whole.predicted.disk, verify="estimate")
     assert found.met
     assert found.options["bits"] == 16
+
+
+def test_a_run_that_compares_shingles_needs_disk_for_band_keys_not_for_slots() -> None:
+    fewer, more = (made(slots=slots, bands=21, rows=6).predicted.disk for slots in (128, 512))
+    assert fewer == more
 
 
 def test_unreachable_recall_is_reported_with_cures() -> None:

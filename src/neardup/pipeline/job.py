@@ -191,8 +191,13 @@ class Job:
     @property
     def storage(self) -> SignatureStorage:
         """How signatures are written to sketch files."""
+        compared = self.options.verify != "exact"
         return SignatureStorage(
-            self.options.spec, self.options.hash_tables, self.keep_full, self.merge_rows
+            self.options.spec,
+            self.options.hash_tables,
+            self.keep_full,
+            self.merge_rows,
+            temporary=not (compared or self.save_sketches or self.merge_rows or self.keep_full),
         )
 
 

@@ -2,9 +2,10 @@
 
 A file contains blocks of about ten thousand documents. Slots are stored as columns: a band is a
 stretch of each block, so that any bands can be read without the others. Nothing in the file depends
-on bands or thresholds, unless slots are cut with --bits: cut slots can't be banded again, so band
-keys are written instead, for the bands of the run that made them; the full slots as well only with
---keep-full.
+on bands or thresholds, but in two cases. Cut slots (--bits) can't be banded again, so band keys are
+written beside them, for the bands of the run that made them; the full slots as well only with
+--keep-full. And a run that compares shingles and saves no sketches needs no slots after banding: it
+writes the keys alone, a third of the bytes.
 """
 
 from __future__ import annotations
@@ -43,37 +44,51 @@ class SignatureStorage:
     tables     the hash tables, whose keys are written if slots are cut
     keep_full  write the full slots besides cut ones
     open       leave empty slots empty: rows are still to be merged
+    temporary  only bands are made of the signatures, and only in this run
     """
 
     spec: Spec
     tables: Tables
     keep_full: bool = False
     open: bool = False
+    temporary: bool = False
+
+    @property
+    def keys_only(self) -> bool:
+        """Whether keys are written instead of slots, as they take fewer bytes."""
+        return self.temporary and 8 * self.tables.count < self._full
+
+    @property
+    def _full(self) -> int:
+        """The bytes of a signature that is not cut."""
+        return self.spec.slots * self.spec.width // 8
 
     @property
     def stated(self) -> dict[str, Any]:
         """What a block of the file states besides the specification."""
-        tables = {TABLES: self.tables.stated} if self.spec.narrow else {}
+        has_keys = self.spec.narrow or self.keys_only
+        tables = {TABLES: self.tables.stated} if has_keys else {}
         return tables | ({OPEN: True} if self.open and self.spec.sketch == "oneperm" else {})
 
     def columns(self, signatures: Signatures) -> dict[str, NDArray[Any]]:
         """Return the columns of a block for these signatures."""
-        full = {SLOTS: kernels.transposed(signatures)}
-        if not self.spec.narrow:
-            return full
-        narrow = {
-            KEYS: np.ascontiguousarray(self.tables.keys(signatures).T),
-            PACKED: np.ascontiguousarray(pack_signatures(signatures, self.spec).T),
-        }
-        return narrow | (full if self.keep_full else {})
+        if not self.spec.narrow and not self.keys_only:
+            return {SLOTS: kernels.transposed(signatures)}
+        keys = {KEYS: kernels.transposed(self.tables.keys(signatures))}
+        if self.keys_only:
+            return keys
+        narrow = keys | {PACKED: np.ascontiguousarray(pack_signatures(signatures, self.spec).T)}
+        return narrow | ({SLOTS: kernels.transposed(signatures)} if self.keep_full else {})
 
     def size(self) -> int:
         """Return the bytes of a document's signature."""
-        full = self.spec.slots * self.spec.width // 8
+        keys = 8 * self.tables.count
+        if self.keys_only:
+            return keys
         if not self.spec.narrow:
-            return full
-        narrow = 8 * self.tables.count + self.spec.slots * self.spec.bits // 8
-        return narrow + (full if self.keep_full else 0)
+            return self._full
+        narrow = keys + self.spec.slots * self.spec.bits // 8
+        return narrow + (self._full if self.keep_full else 0)
 
     def check(self, file: BlockReader, name: str) -> None:
         """Refuse sketches of an earlier corpus that can't be used by this run."""

@@ -149,11 +149,9 @@ class LocalRun:
 
     @property
     def _sketches(self) -> float:
-        each = (
-            SignatureStorage(self.options.spec, self.options.hash_tables).size()
-            + BESIDES
-            + self.workload.id
-        )
+        exact = self.options.verify == "exact"
+        storage = SignatureStorage(self.options.spec, self.options.hash_tables, temporary=exact)
+        each = storage.size() + BESIDES + self.workload.id
         return self.sla.documents * each
 
     @property
