@@ -135,6 +135,18 @@ def test_a_typo_is_answered_with_the_nearest_choice(option, value, meant):
     assert ran.code == 2 and meant in ran.err
 
 
+@pytest.mark.parametrize("option, value", [("--size", "5KB"), ("--days", "8"), ("--machine", "9")])
+def test_an_option_that_is_no_typo_is_answered_without_nonsense(option, value):
+    ran = neardup("plan", "--documents", "1M", option, value)
+    assert ran.code == 2 and "did you mean" not in ran.err
+    assert f"No such option: {option} (see neardup plan --help)" in ran.err
+
+
+def test_the_beginning_of_an_option_is_answered_with_it():
+    ran = neardup("plan", "--documents", "1M", "--mem", "9GB")
+    assert ran.code == 2 and "did you mean --memory?" in ran.err
+
+
 def test_without_arguments_an_example_shows_the_command():
     ran = neardup("dedup")
     assert ran.code == 2 and "Missing argument 'INPUT'. Example: neardup dedup pages" in ran.err

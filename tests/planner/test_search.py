@@ -117,6 +117,17 @@ def test_a_rate_that_exact_verification_reaches_does_not_drop_it() -> None:
     assert "the limit is 0 B" not in said
 
 
+def test_hours_are_the_rate_of_a_run_over_files() -> None:
+    documents, per_second = 10_000_000, 10_000_000 / (8 * 3600)
+    found = made(documents, hours=8)
+    assert found.sla.purpose == "files"
+    assert found.sla.rate == pytest.approx(per_second)
+    assert found.options == made(documents, rate=per_second, purpose="files").options
+    [problem] = made(documents, hours="0.001").problems
+    assert problem.limit == "rate"
+    assert "documents a second are required" in problem.message
+
+
 def test_the_cores_that_a_plan_asks_for_are_enough() -> None:
     asked: dict[str, Any] = {"documents": "10M", "bytes": "5KB", "memory": "64GB"}
     for purpose, rate in (("files", 20_000), ("index", 50_000)):
@@ -255,6 +266,10 @@ def test_unreachable_recall_is_reported_with_cures() -> None:
         {"rate": 0},
         {"rate": "-1"},
         {"rate": float("nan")},
+        {"hours": 0},
+        {"hours": float("nan")},
+        {"hours": 8, "rate": 100},
+        {"hours": 8, "purpose": "index"},
         {"cores": 0},
         {"shingles": 0},
         {"bytes": 0},

@@ -28,6 +28,8 @@ INTERRUPTED = 130
 TERMINATED = 143
 ANYWHERE: Final = frozenset({"--debug", "--no-config"})
 """Options of the program that are accepted after the command too."""
+ALIKE: Final = 0.7
+"""How alike an unknown option and one that is suggested for it are at least, by difflib."""
 
 REMOVE, RUNS = "Remove duplicates", "Runs"
 CHOOSE, ONLINE = "Choose and check an operating point", "One document at a time"
@@ -260,7 +262,9 @@ def explain_error(error: Any) -> tuple[str, int]:
     if hasattr(error, "format_message"):  # Typer's usage errors; where their class is has changed
         message, ctx = error.format_message(), getattr(error, "ctx", None)
         if near := getattr(error, "possibilities", None):  # the nearest first
-            message = f"{error.message}: did you mean {near[0]}?"
+            message = error.message
+            if looks_like(getattr(error, "option_name", near[0]), near[0]):
+                message += f": did you mean {near[0]}?"
         more = f" (see {ctx.command_path} --help)" if ctx and message else ""
         names = [name for param in ctx.command.params for name in param.opts] if ctx else []
         for name in names:
@@ -279,6 +283,19 @@ def explain_error(error: Any) -> tuple[str, int]:
     place = [frame for frame in frames if frame.filename.startswith(home)][-1]
     where = f"{type(error).__name__}, {Path(place.filename).name}:{place.lineno}"
     return f"internal error ({where}): please report it with the output of --debug", 1
+
+
+def looks_like(written: str, name: str) -> bool:
+    """Return whether an option may be misspelt for another; the dashes of both don't count.
+
+    >>> looks_like("--treshold", "--threshold"), looks_like("--size", "--shingle")
+    (True, False)
+    """
+    from difflib import SequenceMatcher
+
+    written, name = written.lstrip("-"), name.lstrip("-")
+    alike = SequenceMatcher(None, written, name).ratio() >= ALIKE
+    return alike or (len(written) > 2 and name.startswith(written))
 
 
 def fail(message: str, code: int, *, as_event: bool = False) -> NoReturn:

@@ -67,11 +67,10 @@ def plan(
         str | None,
         option(
             "SIZE",
-            "The bytes of a document's text, on average.",
+            "The bytes of a document's text, on average: 5KB.",
             default="those of --sample, else 6 a shingle",
             panel=CORPUS,
         ),
-        RARE,
     ] = None,
     sample_size: Annotated[
         int, option("N", "Compare this many documents of --sample.", panel=CORPUS), RARE
@@ -97,6 +96,15 @@ def plan(
             panel=REQUIRED,
         ),
     ] = None,
+    hours: Annotated[
+        str | None,
+        option(
+            "N",
+            "Hours in which a run over all documents must end: --rate for files.",
+            default="no limit",
+            panel=REQUIRED,
+        ),
+    ] = None,
     purpose: Annotated[
         str | None,
         option(
@@ -115,7 +123,6 @@ def plan(
             "of one executor, and the plan has the number of executors and the shuffled bytes.",
             panel=LIMITS,
         ),
-        RARE,
     ] = "local",
     memory: Annotated[
         str | None,
@@ -134,7 +141,6 @@ def plan(
             default="no limit",
             panel=LIMITS,
         ),
-        RARE,
     ] = None,
     cores: Annotated[
         int | None,
@@ -192,6 +198,7 @@ def plan(
             memory=memory,
             disk=disk,
             rate=rate,
+            hours=hours,
             cores=cores_of(engine) if cores is None else cores,
             purpose=purpose,
             sample_size=sample_size,

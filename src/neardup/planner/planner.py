@@ -166,6 +166,7 @@ def plan(
     memory: float | str | None = None,
     disk: float | str | None = None,
     rate: float | str | None = None,
+    hours: float | str | None = None,
     cores: int | None = None,
     purpose: str | None = None,
     sample_size: int = 10_000,
@@ -194,6 +195,7 @@ def plan(
         disk: The most bytes of disk on one machine.
         rate: Documents that arrive per second. The plan is then for an index, unless `purpose`
             is "files". On Spark, documents per second that the run must process.
+        hours: Hours in which a run over all documents must end, instead of `rate`.
         cores: Cores of one machine; by default all of this one, on Spark 4.
         purpose: "files", a run over files; or "index", whose tables are held in memory.
         sample_size: How many documents of the sample are compared with one another.
@@ -238,6 +240,11 @@ def plan(
             "the number of documents is missing: give --documents, or --sample with their files"
         )
     # Everything is checked before anything is read.
+    within = None if hours is None else parse_number(hours, "hours")
+    if within is not None and (rate is not None or purpose == "index" or not within > 0):
+        raise ParameterError(
+            "hours are those of a run over files, above 0: leave out rate and index, or the hours"
+        )
     sla = Sla(
         documents=1 if documents is None else parse_count(documents, "documents"),
         **_sizes(shingles, bytes),
@@ -258,6 +265,8 @@ def plan(
             files, columns, fixed, sample_size, seed, cores, progress, threshold
         )
         sla = fill_from_sample(sla, sampled, documents is None, shingles is None, bytes is None)
+    if within is not None:
+        sla = replace(sla, rate=sla.documents / (3600 * within))
     # Limits of an executor are no limits of a single machine: the cluster is sized for them.
     chosen_for = replace(sla, memory=None, disk=None, rate=None) if on_spark else sla
     search = Search(chosen_for, fixed, Predictor(chosen_for, Costs(), _workloads(sla, sampled)))

@@ -153,7 +153,8 @@ def _rate(search: Search, solution: Solution) -> UnmetLimit:
     sla, reached = search.sla, solution.predicted.rate
     wanted = sla.rate or 0.0
     cores = _enough_cores(search, solution)
-    message = f"{wanted:,.0f} documents a second arrive, "
+    message = f"{wanted:,.0f} documents a second "
+    message += "arrive, " if sla.purpose == "index" else "are required, "
     message += f"{format_count(sla.cores, 'core')} take {reached:,.0f}"
     cures = [f"give {cores:,} cores"] if cores is not None else []
     if sla.purpose == "index":
