@@ -171,6 +171,24 @@ def parse_bytes(value: object, name: str = "size") -> int:
     raise ParameterError(f"{value!r} is not a size: write it like 2GB or 800MB")
 
 
+def parse_memory(value: str | float) -> int:
+    """A size of memory; a small number without a unit is taken for a mistake.
+
+    >>> parse_memory("4GB")
+    4000000000
+    >>> parse_memory("4")
+    Traceback (most recent call last):
+    ...
+    neardup.errors.ParameterError: --memory 4 is 4 bytes: did you mean 4GB?
+    """
+    size = parse_bytes(value, "memory")
+    number = str(value).strip()
+    if 0 < size < 10**6 and number[-1:].isdigit():
+        unit = "GB" if size <= 1024 else "MB"
+        raise ParameterError(f"--memory {number} is {number} bytes: did you mean {number}{unit}?")
+    return size
+
+
 def parse_number(value: object, name: str = "number") -> float:
     """A number such as 300M, 1.5K, 5,000 or 1e9.
 

@@ -155,3 +155,12 @@ def test_without_arguments_an_example_shows_the_command():
 def test_a_command_that_is_an_option_is_answered_with_it():
     ran = neardup("version")
     assert ran.code == 2 and "Did you mean neardup --version?" in ran.err
+
+
+@pytest.mark.parametrize("command", ["dedup", "plan", "index build"])
+def test_memory_without_a_unit_is_answered_with_one(command: str) -> None:
+    ran = neardup(*COMMANDS[command], "--memory", "4")
+    assert ran.code == 2
+    assert "--memory 4 is 4 bytes: did you mean 4GB?" in ran.err
+    with pytest.raises(ParameterError, match="did you mean 4GB"):
+        library.dedup_files("p.jsonl", memory=4)

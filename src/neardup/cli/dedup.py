@@ -348,10 +348,10 @@ def start_spark(master: str | None, progress: Progress, size: int | None = None)
 
 def task_memory(memory: str | None) -> int:
     """Return the bytes of memory that a task on Spark may use."""
-    from neardup.formatting import parse_bytes
+    from neardup.formatting import parse_memory
     from neardup.pipeline.backends.spark.limits import TASK_MEMORY
 
-    return TASK_MEMORY if memory is None else parse_bytes(memory)
+    return TASK_MEMORY if memory is None else parse_memory(memory)
 
 
 def spark_backend(

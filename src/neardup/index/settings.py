@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from neardup.errors import FormatError, NeardupError, ParameterError
-from neardup.formatting import parse_bytes
+from neardup.formatting import parse_memory
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
 from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
@@ -183,7 +183,7 @@ def require_options(
 
 def parse_budget(memory: int | str | None) -> int | None:
     """Return the most bytes of the lookup tables; None for no limit."""
-    budget = parse_bytes(memory) if isinstance(memory, str) else memory
+    budget = parse_memory(memory) if isinstance(memory, str) else memory
     if budget is not None:
         check_whole("memory", budget, 1, 2**62)
     return budget

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from neardup.errors import ParameterError
-from neardup.formatting import format_bytes
+from neardup.formatting import format_bytes, parse_memory
 
 LEAST = 400 * 10**6
 """The least budget: the interpreter, its libraries and the work on a few chunks."""
@@ -25,7 +25,7 @@ class Budget:
     """
 
     def __init__(self, total: int | None = None) -> None:
-        self.total = max(free_memory() // 2, LEAST) if total is None else total
+        self.total = max(free_memory() // 2, LEAST) if total is None else parse_memory(total)
         if self.total < LEAST:
             raise ParameterError(
                 f"--memory {format_bytes(self.total)} is below the minimum: give at least "

@@ -28,6 +28,7 @@ from neardup.formatting import (
     format_duration,
     parse_bytes,
     parse_count,
+    parse_memory,
     parse_number,
 )
 from neardup.keyword_arguments import takes_options
@@ -251,7 +252,7 @@ def plan(
         threshold=threshold,
         recall=recall,
         precision=precision,
-        memory=None if memory is None else parse_bytes(memory, "memory"),
+        memory=None if memory is None else parse_memory(memory),
         disk=None if disk is None else parse_bytes(disk, "disk"),
         rate=None if rate is None else parse_number(rate, "rate"),
         cores=cores,
