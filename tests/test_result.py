@@ -36,7 +36,7 @@ def test_result_explains_every_decision():
     assert str(result.why(0)) == "0 was kept; 2 removed because of it"
     assert str(result.why(4)) == "4 was rejected: empty"
     assert [(c.id, c.copies, c.size) for c in result.clusters] == [(0, [1, 3], 3)]
-    assert [(p.a, p.b) for p in result.pairs] == [(0, 1), (0, 3), (1, 3)]
+    assert [(p.a, p.b) for p in result.pairs] == [(0, 3), (0, 1), (1, 3)]
     assert result.pairs[1].similarity == 1.0
     assert result.pairs[0].similarity == result.pairs[2].similarity == 46 / 47
     assert "3 kept" in result.summary()
@@ -272,3 +272,35 @@ def test_an_unknown_id_names_near_ones() -> None:
     result = neardup.dedup([{"id": "page-17", "text": "x"}])
     with pytest.raises(UsageError, match="did you mean 'page-17'"):
         result.why("page-7")
+
+
+def test_why_in_a_notebook_shows_the_words_that_differ() -> None:
+    words = [f"word{n}" for n in range(60)]
+    changed = [*words[:30], "another", *words[31:]]
+    data = [{"id": "a", "text": " ".join(words)}, {"id": "b", "text": " ".join(changed)}]
+    result = neardup.dedup(data)
+    verdict = result.why("b", data=data)
+    (difference,) = verdict.differences
+    assert "word29 [word30] word31" in difference.witness
+    assert "word29 [another] word31" in difference.document
+    assert str(verdict).splitlines() == [
+        str(result.why("b")),
+        f"'a': {difference.witness}",
+        f"'b': {difference.document}",
+    ]
+    assert result.why("a", data=data).differences == ()
+    assert result.why("b").differences == ()
+    with pytest.raises(UsageError, match="leave out other"):
+        result.why("a", "b", data=data)
+    with pytest.raises(UsageError):
+        result.why("b", data=data[:1])
+
+
+def test_pairs_are_sorted_by_similarity() -> None:
+    words = [f"word{n}" for n in range(60)]
+    texts = [" ".join(words[:end]) for end in (60, 52, 59, 60)]
+    pairs = neardup.dedup(texts).pairs
+    assert [pair.similarity for pair in pairs] == sorted(
+        (pair.similarity for pair in pairs), reverse=True
+    )
+    assert (pairs[0].a, pairs[0].b, pairs[0].similarity) == (0, 3, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from html import escape
@@ -260,12 +260,19 @@ class Result:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """All verified pairs that share a bucket, found by an exhaustive pass of its own."""
+        """All verified pairs that share a bucket, found by an exhaustive pass of its own.
+
+        The most similar ones first; equally similar ones in the order of their documents.
+        """
         pairs = self._find_pairs()
+        order = np.lexsort((pairs.b, pairs.a, -pairs.similarity))
         return [
             Pair(self.ids[a], self.ids[b], similarity)
             for a, b, similarity in zip(
-                pairs.a.tolist(), pairs.b.tolist(), pairs.similarity.tolist(), strict=True
+                pairs.a[order].tolist(),
+                pairs.b[order].tolist(),
+                pairs.similarity[order].tolist(),
+                strict=True,
             )
         ]
 
@@ -314,7 +321,7 @@ class Result:
             )
 
     @overload
-    def why(self, id: Any = None, *, row: int | None = None) -> Verdict: ...
+    def why(self, id: Any = None, *, row: int | None = None, data: Any = None) -> Verdict: ...
     @overload
     def why(
         self, id: Any, other: Any, *, row: int | None = None, other_row: int | None = None
@@ -330,6 +337,7 @@ class Result:
         *,
         row: int | None = None,
         other_row: int | None = None,
+        data: Any = None,
     ) -> Verdict | PairVerdict:
         """Explain the decision about a document, or why two are duplicates of one another or not.
 
@@ -338,6 +346,8 @@ class Result:
             other: The id of another document, to compare the two.
             row: The row number of the document, instead of its id.
             other_row: The row number of the other one, instead of its id.
+            data: The data that was given to `dedup`, for the words in which a removed document
+                and its witness differ.
 
         >>> import neardup
         >>> result = neardup.dedup(["the same", "The same!", "another text"])
@@ -348,7 +358,14 @@ class Result:
         """
         row = self._row_of(id) if row is None else self._checked_row(row)
         if other is None and other_row is None:
-            return self._explain(row)
+            verdict = self._explain(row)
+            if data is None or verdict.verdict != REMOVED:
+                return verdict
+            from neardup.result_folder import find_differences
+
+            return replace(verdict, differences=find_differences(self, data, row))
+        if data is not None:
+            raise UsageError("data= shows how a document differs from its witness: leave out other")
         other_row = self._row_of(other) if other_row is None else self._checked_row(other_row)
         return self._explain_pair(row, other_row)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from neardup.pipeline.stages.tables import (
     cut_text,
     write_samples,
 )
+from neardup.report.differences import TextPiece, compare_texts
 from neardup.report.run_page import run_page, write_report
 from neardup.result import Result
+from neardup.wording import TextDifference
 
 DATA = "data"
 """What stands for the file of a document that was in memory."""
@@ -59,6 +62,27 @@ def write_result_report(result: Result, path: str | os.PathLike[str], data: Any)
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
         _write_run(result, Path(folder), data)
         write_text(file, run_page(Path(folder), file.stem))
+
+
+def find_differences(result: Result, data: Any, row: int) -> tuple[TextDifference, ...]:
+    """Return where a removed document and its witness differ.
+
+    Args:
+        result: The result.
+        data: The data that was given to `dedup`.
+        row: The row of the removed document.
+    """
+    _require_same(result, data)
+    documents = np.array([int(result.decisions.witness[row]), row])
+    witness, copy = _ResultLookup(result, data).texts(documents).to_pylist()
+    hunks = compare_texts(witness, copy).hunks
+    return tuple(TextDifference(_mark(hunk.kept), _mark(hunk.copy)) for hunk in hunks)
+
+
+def _mark(pieces: Sequence[TextPiece]) -> str:
+    """Return a passage as a line, with the words that the other text does not have in brackets."""
+    texts = ((piece.changed, " ".join(piece.text.split())) for piece in pieces)
+    return " ".join(f"[{text}]" if changed else text for changed, text in texts)
 
 
 def _require_same(result: Result, data: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from neardup.explanation import is_by_distance, name_estimate, name_measure
 from neardup.formatting import format_count, format_similarity, make_printable
@@ -16,9 +16,19 @@ SHOWN_REASONS = 3
 LONGEST_ID = 80
 
 
+class TextDifference(NamedTuple):
+    """A passage in which a removed document and its witness differ, with the words around it.
+
+    Words that the other text does not have are in brackets.
+    """
+
+    witness: str
+    document: str
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The decision about one document; `str()` of it is a sentence.
+    """The decision about one document; `str()` of it is a sentence, and lines with differences.
 
     Attributes:
         id: The id of the document.
@@ -26,6 +36,7 @@ class Verdict:
         sentence: The decision and its reason.
         witness: The id of the witness of a removed document.
         similarity: How similar the two are.
+        differences: Where a removed document and its witness differ, if their texts were given.
     """
 
     id: Any
@@ -33,9 +44,13 @@ class Verdict:
     sentence: str
     witness: Any = None
     similarity: float | None = None
+    differences: tuple[TextDifference, ...] = ()
 
     def __str__(self) -> str:
-        return self.sentence
+        lines = [self.sentence]
+        for one in self.differences:
+            lines += [f"{self.witness!r}: {one.witness}", f"{self.id!r}: {one.document}"]
+        return "\n".join(lines)
 
 
 def shorten_id(id: Any) -> str:
