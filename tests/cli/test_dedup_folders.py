@@ -58,6 +58,8 @@ def test_repository_of_a_data_set_just_works(tmp_path: Path) -> None:
         name = f"train-0000{number}-of-00002.parquet"
         pq.write_table(pa.table({"text": TEXTS}), source / "data" / name)
     record = dedup(source, "-o", tmp_path / "out")
+    shown = neardup("dedup", source, "-o", tmp_path / "again").out
+    assert "not read            2 files that are no data (README.md, dataset_infos.json)" in shown
     assert record["counts"]["kept"] == 4 and record["counts"]["removed"] == 4
     assert record["unread_files"]["reasons"] == {"beside data files": 2}
     assert [file["documents"] for file in record["inputs"]] == [4, 4]
@@ -191,6 +193,6 @@ def test_index_takes_folders_as_they_are_and_fails_if_most_is_rejected(tmp_path:
 def test_plan_and_tune_say_what_they_do_not_read(tmp_path: Path) -> None:
     source = write(tmp_path / "in", **{"a.jsonl": lines(*TEXTS), "README.md": "about"})
     ran = neardup("plan", "--sample", source, "--no-calibrate")
-    assert ran.code == 0 and "1 not read: 1 beside data files" in ran.err
+    assert ran.code == 0 and "1 not read: 1 file that is no data (README.md)" in ran.err
     ran = neardup("compare-sketches", source, "--include", "*.md", "--include", "*.jsonl")
-    assert "1 not read: 1 beside data files" in ran.err
+    assert "1 not read: 1 file that is no data (README.md)" in ran.err

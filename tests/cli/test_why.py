@@ -174,7 +174,9 @@ def test_a_file_that_was_not_read_says_so_with_the_reason(tmp_path: Path) -> Non
 def test_a_file_that_was_skipped_says_so_with_the_reason(tmp_path: Path, pages: Path) -> None:
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(pages.read_bytes())[:-20])
     run = tmp_path / "run"
-    dedup(pages, tmp_path / "cut.jsonl.gz", "-o", run, "--skip-bad-files")
+    ran = neardup("dedup", pages, tmp_path / "cut.jsonl.gz", "-o", run, "--skip-bad-files")
+    assert "skipped: " in ran.err and "get it again" in ran.err
+    assert "--skip-bad-files" not in ran.err, "no cure that is given already"
     refused(neardup("why", run, "cut.jsonl.gz"), 2, "cut.jsonl.gz is no document", "skipped: ")
 
 
@@ -398,6 +400,20 @@ def test_how_much_of_a_document_of_an_index_is_in_another_is_the_same_both_ways(
             assert there.similarity == back.similarity
             assert f"of '{other}' is in '{one}'" in there.sentence
             assert f"of '{other}' is in '{one}'" in back.sentence
+
+
+def test_a_query_without_similar_documents_says_what_the_index_finds(
+    tmp_path: Path, pages: Path
+) -> None:
+    index, file = tmp_path / "index", tmp_path / "essay.txt"
+    assert neardup("index", "build", index, pages, "-q").code == 0
+    file.write_text(" ".join([*WORDS[:30], *(f"mine{n}" for n in range(90))]))
+    ran = neardup("query", index, "--file", file, "--similar", "5")
+    assert "this index lists those with Jaccard >= 0.8, and finds every second one of 0." in ran.out
+    assert "neardup index build NEW INPUT --threshold 0.4\n" in ran.out
+    listed = neardup("query", index, "--file", file, "--similar", "5", "--json")
+    assert json.loads(listed.out) == [] and "needs another index" not in listed.out
+    assert "--threshold 0.4" in listed.err
 
 
 def test_query_by_id_prints_an_answer(tmp_path: Path, pages: Path) -> None:

@@ -337,7 +337,11 @@ def print_filled(
                 _method(index.options),
                 *format_rejected(reasons, filled.rejected),
                 *map(format_advice, filled.advice),
-                *unread_lines(dict(filled.not_documents.most_common()), files.unread.reasons),
+                *unread_lines(
+                    dict(filled.not_documents.most_common()),
+                    files.unread.reasons,
+                    files.unread.entries,
+                ),
                 f"{filled.seconds:.1f} s, {rate:,.0f} documents/s, {memory:,.0f} MB at most; "
                 f"{format_count(len(index), 'document')} in {index.path}",
             )

@@ -118,7 +118,7 @@ def query(
             explanation = index.explain(wanted, within=within)
             _print(explanation.as_dict if as_json else str(explanation))
         elif similar is not None:
-            _print_matches(index.similar(wanted, similar, within=within), as_json)
+            _print_matches(index, index.similar(wanted, similar, within=within), as_json)
         else:
             answer = index.query(wanted, within=within)
             _print(asdict(answer) if as_json else describe_answer(answer))
@@ -143,15 +143,33 @@ def _print(answer: dict[str, Any] | str) -> None:
         print_json(answer)
 
 
-def _print_matches(matches: list[SimilarDocument], as_json: bool) -> None:
+def _print_matches(index: Index, matches: list[SimilarDocument], as_json: bool) -> None:
+    if not matches:
+        # Standard output of --json is the list; the reason why it is empty is for people.
+        print(_describe_none(index), file=sys.stderr if as_json else sys.stdout)
     if as_json:
         print_json([asdict(match) for match in matches])
         return
-    if not matches:
-        print("no kept document that shares a bucket is similar enough")
     for match in matches:
         how = "" if match.exact else " (estimated)"
         print(f"{format_similarity(match.similarity)} {make_printable(match.id)}{how}")
+
+
+def _describe_none(index: Index) -> str:
+    """Return why a text has no similar documents, and the command for an index that finds more."""
+    from neardup.explanation import describe_rule
+
+    options = index.options
+    none = (
+        f"no kept document is similar enough: this index lists those with {describe_rule(options)}"
+    )
+    if options.verify == "none" or options.by_bits:
+        return f"{none}; --explain shows the nearest that share a bucket"
+    half, lower = options.meeting.half, max(round(options.threshold / 2, 2), 0.01)
+    return (
+        f"{none}, and finds every second one of {half:.2f}; less similar ones need another index: "
+        f"neardup index build NEW INPUT --threshold {lower:g}"
+    )
 
 
 def _read(file: Path | None) -> str:

@@ -27,6 +27,18 @@ NOT_INCLUDED: Final = "not in --include"
 EXCLUDED: Final = "in --exclude"
 COMPANION: Final = "beside data files"
 MATCHED_FOLDER: Final = "folder that a pattern matches"
+_PLURALS: Final = {
+    HIDDEN: "hidden files",
+    HIDDEN_FOLDER: "hidden folders",
+    MARK: "marks of Spark or Hive",
+    CACHE: "caches of Python",
+    NOT_REGULAR: "that are no regular files",
+    LINKED_FOLDER: "links to folders",
+    BROKEN_LINK: "broken links",
+    MATCHED_FOLDER: "folders that a pattern matches",
+}
+_NAMED: Final = 3
+"""The files beside data files that are named."""
 
 _MARKS: Final = frozenset(
     {
@@ -91,7 +103,7 @@ class UnreadFiles:
         >>> UnreadFiles([("data/_SUCCESS", MARK), ("data/.git/", HIDDEN_FOLDER)]).sentence
         '2 not read: 1 hidden folder, 1 mark of Spark or Hive'
         """
-        return f"{len(self):,} not read: {describe_reasons(self.reasons)}"
+        return f"{len(self):,} not read: {describe_reasons(self.reasons, self.entries)}"
 
     def describe(self) -> dict[str, Any]:
         """Return the content of `unread_files` in run.json: counts, and the first names."""
@@ -99,9 +111,26 @@ class UnreadFiles:
         return {"count": len(self), "reasons": self.reasons, "listed": listed}
 
 
-def describe_reasons(reasons: Mapping[str, int]) -> str:
-    """Return why files were not read, with the number of each reason."""
-    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+def describe_reasons(reasons: Mapping[str, int], listed: Iterable[tuple[str, str]] = ()) -> str:
+    """Return why files were not read, with the number of each reason.
+
+    Args:
+        reasons: How many files there are for each reason.
+        listed: Names of files, each with its reason: those beside data files are named.
+
+    >>> describe_reasons({HIDDEN: 2, COMPANION: 1}, [("data/README.md", COMPANION)])
+    '2 hidden files, 1 file that is no data (README.md)'
+    """
+    beside = [os.path.basename(name) for name, reason in listed if reason == COMPANION]
+    return ", ".join(_count_reason(count, reason, beside) for reason, count in reasons.items())
+
+
+def _count_reason(count: int, reason: str, beside: Sequence[str]) -> str:
+    if reason == COMPANION:
+        shown = [*beside[:_NAMED], *(["..."] if count > min(len(beside), _NAMED) else [])]
+        names = f" ({', '.join(shown)})" if beside else ""
+        return f"{count:,} {'file that is' if count == 1 else 'files that are'} no data{names}"
+    return f"{count:,} {reason if count == 1 else _PLURALS.get(reason, reason)}"
 
 
 def walk_folder(folder: str, unread: UnreadFiles) -> list[Entry]:

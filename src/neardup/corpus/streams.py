@@ -17,7 +17,8 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.packing import unpack
 from neardup.errors import InputError
 
-SKIP = "get it again, or leave it out with --skip-bad-files"
+AGAIN = "get it again"
+SKIP = f"{AGAIN}, or leave it out with --skip-bad-files"
 _STEP = 1 << 16
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -85,13 +85,17 @@ SHOWN_KINDS = 3
 
 
 def unread_lines(
-    kinds: Mapping[str, int], reasons: Mapping[str, int], listed_in: str = ""
+    kinds: Mapping[str, int],
+    reasons: Mapping[str, int],
+    files: Iterable[tuple[str, str]] = (),
+    listed_in: str = "",
 ) -> Iterator[str]:
     """Yield lines with what was not read, if there is anything.
 
     Args:
         kinds: The parts of files that are no documents, by kind.
         reasons: The files that were not read, by reason.
+        files: Names of them, each with its reason.
         listed_in: A remark about where these files are listed.
     """
     shown = dict(islice(kinds.items(), SHOWN_KINDS))
@@ -101,7 +105,7 @@ def unread_lines(
     if listed:
         yield "no documents        " + "   ".join(listed)
     if reasons:
-        yield f"not read            {describe_reasons(reasons)}{listed_in}"
+        yield f"not read            {describe_reasons(reasons, files)}{listed_in}"
 
 
 FILE_ENDING: Final = re.compile(r"\.[A-Za-z]{2,8}")
@@ -112,8 +116,13 @@ def last_lines(record: dict[str, Any], page: str | Path | None) -> Iterator[str]
     """Yield the end of a run's summary: skipped files, time and memory, where the report is."""
     if not record["counts"]["documents"]:
         yield "nothing to do       the inputs hold no document: check INPUT and --format"
-    reasons = record.get("unread_files", {}).get("reasons", {})
-    yield from unread_lines(record.get("not_documents", {}), reasons, "; run.json lists them")
+    unread = record.get("unread_files", {})
+    yield from unread_lines(
+        record.get("not_documents", {}),
+        unread.get("reasons", {}),
+        [(one["file"], one["reason"]) for one in unread.get("listed", [])],
+        "; run.json lists them",
+    )
     if skipped := len(record["skipped_files"]):
         yield f"skipped             {format_count(skipped, 'bad file')}; run.json lists them"
     folder = Path("" if page is None else page).parent

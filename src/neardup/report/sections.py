@@ -370,7 +370,8 @@ def rejected(record: RunRecord, examples: Sequence[Row]) -> Html:
     if unread := record.unread.count:
         first = ((name(file), name(reason)) for file, reason in record.unread.listed)
         parts.append(tag("h3", "Files that were left out"))
-        parts.append(note(f"{unread:,} not read: {describe_reasons(record.unread.reasons)}."))
+        why = describe_reasons(record.unread.reasons, record.unread.listed)
+        parts.append(note(f"{unread:,} not read: {why}."))
         parts.append(_folded("Files that were left out", ("file", "reason"), list(first)))
         if (more := unread - len(record.unread.listed)) > 0:
             parts.append(note(f"{more:,} more are counted, and not listed."))

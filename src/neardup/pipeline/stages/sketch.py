@@ -19,6 +19,7 @@ from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
+from neardup.corpus.streams import AGAIN, SKIP
 from neardup.errors import InputError, RowError
 from neardup.first_look import FirstDocuments
 from neardup.formats.blocks import BlockReader
@@ -396,8 +397,8 @@ def sketch_inputs(
         except InputError as error:
             if not job.skip_bad_files or error.file is None or error.file in bad:
                 raise
-            bad[error.file] = str(error)
-            progress.say(f"skipped: {error}")
+            bad[error.file] = str(error).replace(SKIP, AGAIN)
+            progress.say(f"skipped: {bad[error.file]}")
     sketches = Sketches(
         [*earlier.shards, *(shard for shard, _, _ in stored), *earlier_shards, *shards],
         [*earlier.files, *(file for _, file, _ in stored), *sketcher.files],

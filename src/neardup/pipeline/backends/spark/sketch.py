@@ -31,6 +31,7 @@ from neardup.corpus.documents import make_strings
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
+from neardup.corpus.streams import AGAIN, SKIP
 from neardup.errors import InputError, RowError
 from neardup.options import Options
 from neardup.pipeline.backends.spark.arrow import (
@@ -137,8 +138,8 @@ def sketch_files(
     skipped: dict[str, str] = {}
 
     def skip(file: str, why: str) -> None:
-        skipped[file] = why
-        progress.say(f"skipped: {why}")
+        skipped[file] = why.replace(SKIP, AGAIN)
+        progress.say(f"skipped: {skipped[file]}")
 
     while True:
         try:
