@@ -37,8 +37,8 @@ def test_result_explains_every_decision():
     assert str(result.why(4)) == "4 was rejected: empty"
     assert [(c.id, c.copies, c.size) for c in result.clusters] == [(0, [1, 3], 3)]
     assert [(p.a, p.b) for p in result.pairs] == [(0, 3), (0, 1), (1, 3)]
-    assert result.pairs[1].similarity == 1.0
-    assert result.pairs[0].similarity == result.pairs[2].similarity == 46 / 47
+    assert result.pairs[0].similarity == 1.0
+    assert result.pairs[1].similarity == result.pairs[2].similarity == 46 / 47
     assert "3 kept" in result.summary()
     assert "predicted recall at the threshold 0.9983" in result.summary()
     assert "<table>" in result._repr_html_()

@@ -28,7 +28,7 @@ def test_pairs_equal_those_of_the_library(tmp_path: Path, measure: str) -> None:
     )
     got = [tuple(row.values()) for row in batch_engine.table(tmp_path / "out", "pairs")]
     want = by_library(documents, keep="longest", measure=measure).pairs
-    assert got == [(pair.a, pair.b, pair.similarity) for pair in want]
+    assert sorted(got) == sorted((pair.a, pair.b, pair.similarity) for pair in want)
     assert len(got) > 50
 
 
