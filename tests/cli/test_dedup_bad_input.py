@@ -275,7 +275,7 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
         (["--threshold", "high"], "'--threshold'"),
         (["--recall", "1"], "recall must be above 0 and below 1"),
         (["--recall", "nan"], "recall"),
-        (["--threshold", "0.01", "--recall", "0.999"], "use more slots"),
+        (["--threshold", "0.01", "--recall", "0.999"], "use --slots"),
         (["--bands", "30", "--rows", "5"], "need 150 slots, there are 128"),
         (["--bands", "10"], "bands and rows belong together"),
         (["--rows", "10"], "bands and rows belong together"),
