@@ -160,6 +160,14 @@ def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
     assert batch_engine.go(inputs, tmp_path / "out", **ASKED) == plain
 
 
+def test_comparisons_of_a_stopped_run_are_counted_once(
+    tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, stopped: Path
+) -> None:
+    copied(stopped, tmp_path / "out")
+    resumed = batch_engine.go(inputs, tmp_path / "out", **ASKED)
+    assert resumed.counts["comparisons"] == plain.counts["comparisons"] > 0
+
+
 def test_buckets_of_one_band_are_not_those_of_the_others(
     tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, stopped: Path
 ) -> None:

@@ -130,9 +130,9 @@ def outcome(out: Path) -> Outcome:
 
 
 def counts(out: Path) -> Row:
-    """What came out; but for the comparisons, of which a run that goes on makes fewer."""
+    """What came out."""
     found = json.loads((out / "run.json").read_bytes())["counts"]
-    return {name: count for name, count in found.items() if name != "comparisons"}
+    return found
 
 
 def table(out: Path, name: str) -> list[Row]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.cluster import BUCKET_CAP
-from neardup.formats.blocks import BlockWriter
+from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.sorting import (
@@ -64,7 +64,10 @@ Bytes = NDArray[np.uint8]
 
 @dataclass
 class RoundTally:
-    """How many rounds there were; how many pairs were verified, and were similar."""
+    """How many rounds there were; how many pairs were verified, and were similar.
+
+    Pairs that a stopped run has verified count, its rounds don't.
+    """
 
     rounds: int = 0
     verified: int = 0
@@ -102,6 +105,9 @@ class Rounds:
     def run(self) -> Iterator[Records]:
         """Decide; return the pairs of witness and removed document, by the rank of the latter."""
         most, fresh = 1, 0
+        if (self.folder / VERIFIED).exists():
+            before = BlockReader(self.folder / VERIFIED, PAIRS_KIND).note
+            self.tally = RoundTally(0, before.get("verified", 0), before.get("similar", 0))
         while True:
             needed, leaders = self._pair_leaders(fresh, most)
             new, changed = self._decide_pairs(needed)
@@ -160,7 +166,7 @@ class Rounds:
                 verified.add({"keys": pairs, "values": similarity})
                 verdicts.add({"keys": pairs[deciding], "values": similarity[deciding]})
             if new:
-                verified.close()
+                verified.close(verified=self.tally.verified, similar=self.tally.similar)
             verdicts.close()
         needed.close()
         return new, changed
@@ -179,7 +185,7 @@ class Rounds:
             yield self._merge(drop_repeats(wanted.until(bound)[0]), pairs, similarity)
 
     def _writer(self, name: str) -> BlockWriter:
-        return BlockWriter(self.folder / name, PAIRS_KIND, key=self.key)
+        return BlockWriter(self.folder / name, PAIRS_KIND, key=self.key, file=name)
 
     def _merge(
         self, wanted: Keys, pairs: Keys, similarity: Values | None
@@ -276,7 +282,7 @@ def decide_documents(
     )
     new = ranked.sketches.first_new
     stage = StageFiles(folder / "pairs", PAIRS_KIND)
-    stage.remove_others([VERIFIED] if stage.find(VERIFIED, key) else [])
+    stage.remove_others([VERIFIED] if stage.find(VERIFIED, key, file=VERIFIED) else [])
     if options.cluster == "components":
         return Decision(
             *connect_components(buckets, ranked.state, new, compare, stage.folder, job.budget)
