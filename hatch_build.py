@@ -44,7 +44,9 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         levels = os.environ.get("NEARDUP_LEVELS", "").split() or [processor_level()]
         objects = Path(tempfile.mkdtemp(prefix="neardup-objects-"))
         atexit.register(shutil.rmtree, objects)
-        work = [(objects / level, level, module) for level in levels for module in KERNELS]
+        mixin = Path(tempfile.mkdtemp(prefix="neardup-mixin-"))
+        atexit.register(shutil.rmtree, mixin)
+        work = [(objects / level, level, module, mixin) for level in levels for module in KERNELS]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for problem in pool.map(lambda one: build_object(*one), work):
                 if problem is not None:

@@ -69,6 +69,7 @@ import numpy as np
 from neardup import kernels
 print(len(kernels.block_fills(np.zeros(8, np.uint64))))
 """
+SMALL = "from neardup import kernels; print(callable(kernels.number_rows))"
 TWO = "from neardup import kernels; kernels.cuckoo_contains; kernels.block_fills"
 
 
@@ -123,6 +124,53 @@ def test_objects_are_built_once_and_loaded_without_numba(tmp_path):
     assert (again.stdout, again.stderr) == ("513\nFalse\n", "")
 
 
+def damage(path: Path, content: bytes) -> None:
+    path.unlink()  # the processes that have loaded it keep it
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.9])
+def test_object_that_was_cut_is_built_again(tmp_path, share):
+    home = {"XDG_CACHE_HOME": str(tmp_path), **OBJECTS}
+    assert run(SMALL, **home).stdout == "True\n"
+    (built,) = tmp_path.rglob("*.so")
+    whole = built.read_bytes()
+    damage(built, whole[: int(share * len(whole))])
+    assert run(SMALL, **home).stdout == "True\n"
+    assert len(built.read_bytes()) == len(whole)
+
+
+def test_list_of_kernels_that_was_made_up_is_not_used(tmp_path):
+    home = {"XDG_CACHE_HOME": str(tmp_path), **OBJECTS}
+    assert run(SMALL, **home).stdout == "True\n"
+    (listed,) = tmp_path.rglob("*.json")
+    stated = json.loads(listed.read_bytes())
+    for wrong in ({}, {"number_rows": [["uint63[1]"]]}, {"number_rows": None}):
+        damage(listed, json.dumps(stated | {"kernels": wrong}).encode())
+        done = run(SMALL, **home)
+        assert done.stdout == "True\n", done.stderr
+
+
+def test_no_module_of_the_working_folder_is_imported_by_a_build(tmp_path):
+    (tmp_path / "numba.py").write_text("raise RuntimeError('foreign code')")
+    home = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **OBJECTS}
+    command = [sys.executable, "-P", "-c", SMALL]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | home, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    assert "foreign" not in done.stderr
+    assert list((tmp_path / "cache").rglob("*.so"))
+
+
+def test_folder_that_others_can_write_is_not_used(tmp_path):
+    found = asked(XDG_CACHE_HOME=str(tmp_path))
+    found.chmod(0o777)
+    assert asked(XDG_CACHE_HOME=str(tmp_path)) != found
+    found.chmod(0o700)
+    assert asked(XDG_CACHE_HOME=str(tmp_path)) == found
+
+
 def test_without_a_compiler_numba_compiles_into_the_process(tmp_path):
     done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(tmp_path / "no-compiler"), **OBJECTS)
     assert done.stdout == "513\n"
@@ -136,7 +184,10 @@ def test_object_that_cannot_be_built_is_compiled_into_the_process(tmp_path):
     broken.chmod(0o755)
     done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken), **OBJECTS)
     assert done.stdout == "513\n"
-    assert "kernels are compiled into memory at each start" in done.stderr
+    assert done.stderr.count("kernels are compiled by Numba, as objects") == 1
+    again = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken), **OBJECTS)
+    assert again.stdout == "513\n"
+    assert "neardup:" not in again.stderr, "it is not tried again"
 
 
 WITHOUT_NUMBA = """

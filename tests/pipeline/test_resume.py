@@ -204,6 +204,22 @@ def test_options_outside_the_sketch_reuse_sketches(
     assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
 
 
+@pytest.mark.parametrize("bits", [None, 8])
+@pytest.mark.parametrize("saved", [False, True])
+def test_band_keys_of_a_stopped_run_are_not_taken_for_signatures(
+    tmp_path: Path, inputs: list[Path], bits: int | None, saved: bool
+) -> None:
+    asked = {"threshold": 0.8, "slots": 64, "bands": 8, "rows": 8, "bits": bits}
+    then = asked if saved else asked | {"verify": "estimate"}
+    Attempt(inputs, tmp_path / "out", stop=True, **asked)
+    got = Attempt(inputs, tmp_path / "out", **then, others={"save_sketches": saved}).outcome
+    assert got == batch_engine.go(inputs, tmp_path / "plain", **then)
+    if saved:
+        compared = asked | {"verify": "estimate"}
+        against = {"against": (tmp_path / "out",)}
+        batch_engine.go(inputs, tmp_path / "next", **compared, others=against)
+
+
 @pytest.mark.parametrize(
     "asked", [{"bands": 4, "rows": 3}, {"bands": None, "rows": None, "tables": "2x3,3x2"}], ids=str
 )

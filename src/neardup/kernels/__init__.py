@@ -169,7 +169,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _load(module: str, name: str) -> Any:
-    if cache.uses_objects() and (found := object_cache.find_object(module)) is not None:
+    if cache.uses_objects() and name in (found := object_cache.find_object(module) or {}):
         return found[name]
     with cache.time_compiling(module, name):
         try:
@@ -187,10 +187,17 @@ def compile_module(module: str) -> None:
     if is_compiled(module):
         return
     if cache.uses_objects() and object_cache.can_build(module):
-        object_cache.build_for_cache(module)
+        if (problem := object_cache.build_for_cache(module)) is not None:
+            raise NeardupError(f"the kernels of {module} can't be compiled: {problem}")
     else:
-        code = "import sys; from neardup import kernels; kernels.load_module(sys.argv[1])"
-        subprocess.run([sys.executable, "-c", code, module], check=True)  # noqa: S603  # our own
+        code = (
+            "import sys; sys.path.append(sys.argv[1]); from neardup import kernels\n"
+            "kernels.load_module(sys.argv[2])"
+        )
+        package = str(Path(__file__).parents[2])
+        subprocess.run(  # noqa: S603  # our own code
+            [sys.executable, "-P", "-c", code, package, module], check=True
+        )
 
 
 def load_module(module: str) -> None:

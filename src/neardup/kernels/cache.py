@@ -11,7 +11,9 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,8 +46,7 @@ def kernel_folder(module: str) -> Path:
     """Return the cache folder of a module's sources, or a private one if it can't be used."""
     digest = hashlib.blake2b(_numba_version().encode(), digest_size=8)
     if uses_objects():
-        level, python = shared_objects.processor_level(), sys.implementation.cache_tag
-        digest.update(f"\0{level}\0{python}".encode())
+        digest.update(f"\0{shared_objects.processor_level()}\0{_platform()}".encode())
     else:
         # Numba's own cache does not distinguish kernels with bounds checks from those without.
         digest.update(os.environ.get("NUMBA_BOUNDSCHECK", "").encode())
@@ -58,14 +59,36 @@ def kernel_folder(module: str) -> Path:
         wanted = runtime.cache_home() / f"{module}-{digest.hexdigest()}"
         if not wanted.exists():
             remove_unused_kernels()
-        wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(wanted, os.W_OK):
+        runtime.cache_home().mkdir(parents=True, exist_ok=True, mode=0o700)
+        wanted.mkdir(exist_ok=True, mode=0o700)
+        safe = is_trusted(runtime.cache_home()) and is_trusted(wanted)
+        if safe and shared_objects.object_path(wanted, module).exists():
+            return wanted  # though it may be read-only
+        if safe and os.access(wanted, os.W_OK):
             if wanted.stat().st_mtime < time.time() - DAY:
                 os.utime(wanted)  # it is in use
             return wanted
     except (OSError, RuntimeError):  # not writable, or no home folder
         pass
     return runtime.private_folder() / module
+
+
+def mixin_folder() -> Path:
+    """Return the folder of what all objects have in common."""
+    made = f"{_numba_version()} {version('numpy')} {_platform()}"
+    digest = hashlib.blake2b(made.encode(), digest_size=8)
+    return runtime.cache_home() / f"mixin-{digest.hexdigest()}"
+
+
+def is_trusted(folder: Path) -> bool:
+    """Return whether only the user, or root, can have put code into a folder."""
+    status = folder.stat()
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & stat.S_IWOTH
+
+
+def _platform() -> str:
+    """Return what compiled code depends on besides the processor."""
+    return f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {shared_objects.SUFFIX}"
 
 
 def _numba_version() -> str:

@@ -1,29 +1,25 @@
 """Compile modules of kernels ahead of time, to shared objects that need no Numba. See decision 040.
 
-    python -m neardup.kernels.object_build FOLDER LEVEL MODULE
-
-All that depends on numba.pycc, which Numba will remove one day, is here.
+`object_cache.build_object` runs it in a process of its own: compiling one module after the other in
+one process fails in some orders. All that depends on numba.pycc, which Numba will remove one day,
+is here.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numba
-import numpy as np
 from numba import types
 from numba.core.compiler import Flags
 
-from neardup import kernels, runtime
+from neardup import kernels
 from neardup.kernels import shared_objects
 
 with warnings.catch_warnings():
@@ -32,19 +28,22 @@ with warnings.catch_warnings():
     CC: Any = import_module("numba.pycc").CC
 
 
-def build_object(folder: Path, level: str, module: str) -> None:
+def build_object(folder: str, level: str, module: str, mixin: str) -> None:
     """Compile all kernels of a module to an object in a folder, and list their argument types.
 
     Args:
         folder: Where the object is written, complete or not at all.
         level: The instructions that may be used, as LLVM names them (x86-64-v3); or "generic".
         module: The name of the module in `kernels.KERNELS`.
+        mixin: A folder for what all objects have in common; it is compiled if it is not there.
     """
+    target_folder = Path(folder)
     source = import_module(f"neardup.kernels.{module}")
     declared = {kernel: getattr(source, kernel) for kernel in kernels.KERNELS[module]}
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as work:
+    target_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target_folder, prefix=".") as work:
         target: Any = _Object(shared_objects.PYTHON_NAME)
+        target.mixin = Path(mixin)
         target.output_dir, target.target_cpu = work, level
         target._extra_cflags, target._extra_ldflags = {os.name: ["-g0"]}, {os.name: ["-s"]}
         for kernel, (function, signatures) in declared.items():
@@ -55,30 +54,39 @@ def build_object(folder: Path, level: str, module: str) -> None:
             kernel: [[describe_type(kind) for kind in signature] for signature in signatures]
             for kernel, (_, signatures) in declared.items()
         }
-        listed = Path(work) / "kernels.json"
-        listed.write_text(json.dumps(stated))
-        listed.replace(shared_objects.list_path(folder, module))
-        built = Path(work) / target.output_file
-        built.replace(shared_objects.object_path(folder, module))  # last: an object has its list
+        built, listed = Path(work) / target.output_file, Path(work) / "kernels.json"
+        digest = shared_objects.digest_of(built.read_bytes())
+        listed.write_text(json.dumps({"digest": digest, "kernels": stated}))
+        # The object last: it has its list.
+        for path, place in zip(
+            (listed, built), shared_objects.object_files(target_folder, module), strict=True
+        ):
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            path.replace(place)
 
 
 class _Object(CC):  # type: ignore[misc]  # Numba has no types
-    """A shared object; what all of them have in common is compiled once and kept in the cache."""
+    """A shared object; what all of them have in common is compiled once."""
+
+    mixin: Path
 
     def _compile_mixins(self, build_dir: str) -> list[str]:
-        made = (numba.__version__, np.__version__, sys.implementation.cache_tag)
-        digest = hashlib.blake2b(repr(made).encode(), digest_size=8)
-        kept = runtime.cache_home() / f"mixin-{digest.hexdigest()}"
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            own = Path(tempfile.mkdtemp(dir=kept.parent, prefix=f".{kept.name}-"))
-            for path in map(Path, super()._compile_mixins(build_dir)):
-                shutil.copyfile(path, own / path.name)
-            try:
-                own.rename(kept)
-            except OSError:  # another process was first
-                shutil.rmtree(own, ignore_errors=True)
-        return [str(path) for path in sorted(kept.iterdir())]
+        complete = self.mixin / "complete"
+        try:
+            names = complete.read_text("utf-8").split()
+        except OSError:
+            names = []
+        if not names or not all((self.mixin / name).is_file() for name in names):
+            self.mixin.mkdir(parents=True, exist_ok=True, mode=0o700)
+            compiled = [Path(path) for path in super()._compile_mixins(build_dir)]
+            names = [path.name for path in compiled]
+            for path in compiled:  # processes that do the same at once write the same
+                own = self.mixin / f".{path.name}.{os.getpid()}"
+                shutil.copyfile(path, own)
+                own.replace(self.mixin / path.name)
+            complete.write_text("\n".join(names), "utf-8")
+        return [str(self.mixin / name) for name in names]
 
 
 def _flags_without_gil() -> Any:
@@ -104,7 +112,3 @@ def describe_type(kind: Any) -> str:
         parts: Any = kind
         return f"({', '.join(map(describe_type, parts))})"
     return "bool" if kind is types.boolean else str(kind)
-
-
-if __name__ == "__main__":
-    build_object(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

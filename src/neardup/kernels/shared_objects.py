@@ -6,6 +6,7 @@ compiled at their first use into the cache. Neither Numba nor LLVM is imported t
 
 from __future__ import annotations
 
+import hashlib
 import importlib.machinery
 import importlib.util
 import json
@@ -52,9 +53,14 @@ def object_path(folder: Path, module: str) -> Path:
     return folder / f"{module}{SUFFIX}"
 
 
-def list_path(folder: Path, module: str) -> Path:
-    """Return where the argument types of its kernels are."""
-    return folder / f"{module}.json"
+def object_files(folder: Path, module: str) -> tuple[Path, Path]:
+    """Return where the list of its kernels is, with their argument types, and the object."""
+    return folder / f"{module}.json", object_path(folder, module)
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest of an object that its list states."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @cache
@@ -104,21 +110,28 @@ def load_object(folder: Path, module: str) -> dict[str, Kernel]:
     Raises:
         OSError, ImportError, ValueError: It is not there, or damaged.
     """
-    declared = json.loads(list_path(folder, module).read_bytes())
-    path, imported = str(object_path(folder, module)), f"{module}.{PYTHON_NAME}"
+    listed, place = object_files(folder, module)
+    stated = json.loads(listed.read_bytes())
+    # A file that was cut would end the process when it is loaded.
+    if not isinstance(stated, dict) or stated.get("digest") != digest_of(place.read_bytes()):
+        raise ValueError(f"{place} is damaged")
+    path, imported = str(place), f"{module}.{PYTHON_NAME}"
     loader = importlib.machinery.ExtensionFileLoader(imported, path)
     spec = importlib.machinery.ModuleSpec(imported, loader, origin=path)
     loaded = importlib.util.module_from_spec(spec)
-    return {
-        kernel: check_arguments(
-            kernel,
-            [
-                (signature, getattr(loaded, f"{kernel}_{number}"))
-                for number, signature in enumerate(signatures)
-            ],
-        )
-        for kernel, signatures in declared.items()
-    }
+    try:
+        return {
+            kernel: check_arguments(
+                kernel,
+                [
+                    (signature, getattr(loaded, f"{kernel}_{number}"))
+                    for number, signature in enumerate(signatures)
+                ],
+            )
+            for kernel, signatures in stated["kernels"].items()
+        }
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError(f"{listed} is damaged") from None
 
 
 def check_arguments(name: str, compiled: Sequence[tuple[Sequence[str], Kernel]]) -> Kernel:

@@ -101,7 +101,7 @@ class SignatureStorage:
                     f"run {how} it, or give the files themselves"
                 )
             stored: list[list[int]] = note.get(TABLES, [])
-            if not file.has(block, SLOTS) and not stored:
+            if not file.has(block, SLOTS) and not (stored and file.has(block, PACKED)):
                 raise file.damaged(f"block {block} has no {SLOTS}")
             if not file.has(block, SLOTS) and stored != self.tables.stated:
                 made = " and ".join(f"{bands} bands of {rows} rows" for bands, rows in stored)

@@ -60,9 +60,9 @@ class Costs:
     source              where the figures come from, for people
     """
 
-    start: float = 1.25
-    start_work: float = 1.35
-    base: float = 218 * MB
+    start: float = 0.65
+    start_work: float = 0.6
+    base: float = 110 * MB
     text: float = 3.4e-3
     document: float = 1.5e-6
     update: float = 4.1e-11

@@ -93,7 +93,8 @@ class LocalRun:
         count, cores, bands = sla.documents, costs.cores(sla.cores), self.options.hash_tables.count
         hashes, keys, workers = self._slices
         buckets = count * (A_MEMBER * load.members + A_BUCKET * load.buckets)
-        band_slots = spec.width // 8 * self.options.curve.slots
+        slots = spec.width // 8 * self.options.curve.slots
+        banded = 8 * bands if self._storage.keys_only else slots
         comparing = count * costs.compare * load.compared
         deciding = costs.set * self._sets / MB + count * (
             costs.pair * load.compared + costs.member * load.members
@@ -107,7 +108,7 @@ class LocalRun:
                 "band",
                 costs.band * count * bands * keys,
                 costs.cores(workers),
-                band_slots * count * keys,
+                banded * count * keys,
                 buckets,
             ),
             self._stage(
@@ -148,10 +149,14 @@ class LocalRun:
         return self.sla.documents * self.workload.kept
 
     @property
-    def _sketches(self) -> float:
+    def _storage(self) -> SignatureStorage:
+        """How a run that saves no sketches stores signatures."""
         exact = self.options.verify == "exact"
-        storage = SignatureStorage(self.options.spec, self.options.hash_tables, temporary=exact)
-        each = storage.size() + BESIDES + self.workload.id
+        return SignatureStorage(self.options.spec, self.options.hash_tables, temporary=exact)
+
+    @property
+    def _sketches(self) -> float:
+        each = self._storage.size() + BESIDES + self.workload.id
         return self.sla.documents * each
 
     @property

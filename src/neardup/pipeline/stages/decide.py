@@ -107,7 +107,9 @@ class Rounds:
         most, fresh = 1, 0
         if (self.folder / VERIFIED).exists():
             before = BlockReader(self.folder / VERIFIED, PAIRS_KIND).note
-            self.tally = RoundTally(0, before.get("verified", 0), before.get("similar", 0))
+            verified, similar = before.get("verified"), before.get("similar")
+            if isinstance(verified, int) and isinstance(similar, int):
+                self.tally = RoundTally(0, verified, similar)
         while True:
             needed, leaders = self._pair_leaders(fresh, most)
             new, changed = self._decide_pairs(needed)

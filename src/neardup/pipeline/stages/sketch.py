@@ -84,7 +84,8 @@ class SketchMaker:
         stated = self.storage.stated
         if not stated:
             return self.spec.fingerprint
-        return digest(self.spec.fingerprint, stated, self.storage.keep_full)
+        parts: list[Any] = [self.spec.fingerprint, stated, self.storage.keep_full]
+        return digest(*parts, "keys only") if self.storage.keys_only else digest(*parts)
 
     def __call__(self, chunk: Chunk, documents: Documents) -> SketchedChunk:
         sketched = SketchedChunk.of(chunk, documents, self.sketcher(documents), self.storage)
