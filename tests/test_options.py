@@ -106,7 +106,7 @@ def test_spam_posts_of_three_templates_are_found_with_preset_short():
         ({"text_profile": "loud"}, "conservative"),
         ({"preset": "x"}, "fineweb"),
         ({"slots": 0}, "slots"),
-        ({"slots": 2}, "more slots"),
+        ({"slots": 2}, "use --slots 3 or more"),
         ({"limit": 0}, "limit"),
     ],
 )

@@ -409,7 +409,7 @@ def test_folder_name_is_printed_unchanged(tmp_path):
 
 
 def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):
-    path = tweet_file(tmp_path, 10_000)
+    path = tweet_file(tmp_path, 30_000)
     command = [
         sys.executable,
         "-m",
@@ -432,7 +432,7 @@ def test_ctrl_c_ends_the_command_and_its_worker(tmp_path):
         for line in process.stderr:
             if "trying" in line:
                 break
-        time.sleep(1.0)
+        time.sleep(0.5)
         children = subprocess.run(
             ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
         ).stdout.split()

@@ -106,7 +106,7 @@ def test_invalid_check_gives_422(client: Served, value: Any) -> None:
 
 def test_replace_in_the_query_of_a_json_body_gives_422(client: Served) -> None:
     answer = client.post("/v1/documents?replace=true", json={"text": "a"})
-    refused(answer, 422, "put replace into")
+    refused(answer, 422, "put it into the JSON object")
 
 
 def test_unknown_and_invalid_fields_are_named(client: Served) -> None:

@@ -72,8 +72,6 @@ class DocumentCluster:
     representative: Document
     members: tuple[Document, ...]
     """Its copies; the first ones, if not all were asked for."""
-    cluster: int
-    """The same as `number`, by the name that answers and documents have for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +84,6 @@ class ListedCluster:
     """The number of documents in it, the kept one included."""
     id: str
     """The id of the kept document."""
-    cluster: int
-    """The same as `number`, by the name that answers and documents have for it."""
 
 
 @dataclass(frozen=True, slots=True)

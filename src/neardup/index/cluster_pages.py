@@ -78,7 +78,7 @@ def list_clusters(view: View, most: int, after: str | None) -> ClusterPage:
             row = rows.get(number)
             # Copies stay entered under a witness that was removed, until they are removed too.
             if row is not None and row.witness is None:
-                listed.append(ListedCluster(number, size, row.id, number))
+                listed.append(ListedCluster(number, size, row.id))
             mark = mark._replace(size=size, number=number)
         if len(listed) > most or len(counted.numbers) < counting:
             break

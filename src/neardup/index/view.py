@@ -257,7 +257,7 @@ class View:
             copies = sorted(row for row in rows.values() if row.witness == number)
             first, *others = self._documents([rows[number], *copies])
             size = 1 + len(numbers) - (len(read) - len(others))
-            return DocumentCluster(number, size, first, tuple(others), number)
+            return DocumentCluster(number, size, first, tuple(others))
 
     def _documents(self, rows: Sequence[Row]) -> list[Document]:
         ids = self.witness_ids(rows, {row.number: row.id for row in rows})

@@ -184,6 +184,7 @@ def test_earlier_documents_rank_first_and_are_never_removed(spark, tmp_path):
         assert sorted(row[:3] for row in listed(result.removed)) == sorted(found)
         assert {witness for _, witness, _ in found} & {row["id"] for row in parts["earlier"]}
         assert result.counts["earlier"] == 60
+        want.counts.pop("removed_by_earlier")  # only runs over files split them
         assert {name: result.counts[name] for name in want.counts} == want.counts
 
 
