@@ -73,8 +73,8 @@ def test_slices_equal_the_worked_example_of_docs_scale() -> None:
     seen = stages(sla)
     # slices(72, M/2) = 2 ^ bit_length(72e9 / 22.9e9)
     assert seen["rank"].read == 20 * 10**9 * 4
-    # 12 GB of keys fit into half of 45.8 GB: one slice, by one thread, of 126 slots of 4 bytes.
-    assert seen["band"].read == 504 * GB
+    # 12 GB of keys fit into half of 45.8 GB: one slice, by one thread, of 21 keys of 8 bytes.
+    assert seen["band"].read == 168 * GB
 
 
 def test_memory_is_within_the_limit_or_the_least_needed() -> None:
