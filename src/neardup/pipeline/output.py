@@ -48,18 +48,24 @@ OLD, REPLACED = "old", "replaced"
 """Folders in WORK_FOLDER: for the old run while it is moved away, and after that."""
 
 
+def check_outside(path: Path, folders: Sequence[str]) -> None:
+    """Refuse an output that is in an input folder."""
+    place = path.resolve()
+    for folder in folders:
+        if place.is_relative_to(Path(folder).resolve()):
+            raise UsageError(
+                f"{path} is inside the input {folder}, where the next run would read it: "
+                "choose an output outside of the input"
+            )
+
+
 def check_output(
     out: Path, inputs: Iterable[InputFile], folders: Sequence[str], against: Sequence[Path] = ()
 ) -> None:
     """Refuse an OUT that an input is in, or that is in an input folder; the same for `against`."""
     place = out.resolve()
     check_earlier(out, against)
-    for folder in folders:
-        if place.is_relative_to(Path(folder).resolve()):
-            raise UsageError(
-                f"{out} is inside the input {folder}, where the next run would read it: "
-                "choose an output outside of the input"
-            )
+    check_outside(out, folders)
     for file in inputs:
         if file.path.resolve().is_relative_to(place):
             raise UsageError(f"{file.name} is inside {out}: choose an output outside of the input")

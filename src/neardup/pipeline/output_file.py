@@ -35,6 +35,7 @@ from neardup.pipeline.output import (
     RUN_NAMES,
     WORK_FOLDER,
     check_earlier,
+    check_outside,
     discard,
     work_folder,
     working_folder,
@@ -177,12 +178,7 @@ def check_file(
     """
     place = path.resolve()
     check_earlier(path, against)
-    for folder in folders:
-        if place.is_relative_to(Path(folder).resolve()):
-            raise UsageError(
-                f"{path} is inside the input {folder}, where the next run would read it: "
-                "choose an output outside of the input"
-            )
+    check_outside(path, folders)
     if any(file.path.resolve() == place for file in inputs):
         raise UsageError(f"{path} is an input: choose another output")
     if path.is_dir():
