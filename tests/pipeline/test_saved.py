@@ -1,4 +1,4 @@
-"""Saved sketches that somebody made up: valid checksums, but not what is expected."""
+"""Saved sketches that were damaged, or that somebody made up with valid checksums."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 from support import batch_engine
 from support.command_line import neardup
 
+from neardup.errors import FormatError
 from neardup.formats.blocks import HEAD, TAIL
 from neardup.framing import CHECKSUM, checksum
+from neardup.pipeline.saved import SketchSet
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,54 @@ def saved(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("saved") / "out"
     assert neardup("dedup", *inputs, "-o", out, "--save-sketches", "--quiet").code == 0
     return out
+
+
+def test_any_changed_byte_of_the_list_of_sketches_is_noticed(saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved / "sketches", tmp_path / "sketches")
+    listed = tmp_path / "sketches" / "set.json"
+    original = listed.read_bytes()
+    whole = SketchSet.open(tmp_path / "sketches")
+    for place in range(len(original)):
+        for changed in (original[place] ^ 1, original[place] ^ 32, ord("1")):
+            listed.write_bytes(original[:place] + bytes([changed]) + original[place + 1 :])
+            try:
+                opened = SketchSet.open(tmp_path / "sketches")
+            except FormatError:
+                continue
+            assert (opened.spec, opened.shards) == (whole.spec, whole.shards), place
+            assert opened.keys == whole.keys and (opened.kept == whole.kept).all(), place
+
+
+@pytest.mark.parametrize("given", ["run", "sketches", "merged"])
+def test_each_missing_file_of_saved_sketches_is_noticed(
+    tmp_path: Path, inputs: list[Path], saved: Path, given: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(saved, run)
+    assert neardup("merge", run, "-o", tmp_path / "merged").code == 0
+    path = {"run": run, "sketches": run / "sketches", "merged": tmp_path / "merged"}[given]
+    for file in sorted((path / "sketches" if given == "run" else path).iterdir()):
+        content = file.read_bytes()
+        file.unlink()
+        out = tmp_path / f"{file.name}-out"
+        for ran in (
+            neardup("dedup", *inputs, "-o", out, "--against", path, "--quiet"),
+            neardup("merge", path, "-o", out),
+        ):
+            assert ran.code == 1 and str(path) in ran.err, (file.name, ran)
+        file.write_bytes(content)
+
+
+def test_kept_bits_of_other_sketches_are_refused(
+    tmp_path: Path, inputs: list[Path], saved: Path
+) -> None:
+    other, copy = tmp_path / "other", tmp_path / "copy"
+    ran = neardup("dedup", *inputs, "-o", other, "--save-sketches", "--keep", "last", "--quiet")
+    assert ran.code == 0
+    shutil.copytree(saved, copy)
+    shutil.copyfile(other / "sketches" / "kept", copy / "sketches" / "kept")
+    ran = neardup("merge", copy, "-o", tmp_path / "merged")
+    assert ran.code == 1 and "don't belong together" in ran.err, ran
 
 
 def read_parts(path: Path) -> tuple[dict[str, Any], bytes, dict[str, Any]]:

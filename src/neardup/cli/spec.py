@@ -123,7 +123,7 @@ def _read_folder(path: Path) -> Spec:
     from neardup.index.settings import IndexSettings
     from neardup.index.store import Store
     from neardup.pipeline.output import RUN_FILE, is_run
-    from neardup.pipeline.saved import SET_FILE, SketchSet, find_sketch_folder
+    from neardup.pipeline.saved import SketchSet, find_sketch_folder, is_sketch_folder
     from neardup.spec import Spec
 
     if (path / folder.LISTED).exists() and (listed := folder.read_generations(path)) is not None:
@@ -133,7 +133,7 @@ def _read_folder(path: Path) -> Spec:
             return IndexSettings.of_stored(store.meta(), str(file)).options.spec
         finally:
             store.close()
-    if (find_sketch_folder(path) / SET_FILE).exists():
+    if is_sketch_folder(find_sketch_folder(path)):
         return SketchSet.open(find_sketch_folder(path)).spec
     if is_run(path):
         stated = json.loads((path / RUN_FILE).read_bytes())["spec"]

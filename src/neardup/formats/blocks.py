@@ -147,6 +147,15 @@ class Fields(dict[str, Any]):
         raise _damaged(self._path, f"it does not state {name}")
 
 
+def is_block_file(path: Path) -> bool:
+    """Whether a file begins as files of blocks do; False if there is none."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(len(FRONT)) == FRONT
+    except OSError:
+        return False
+
+
 class BlockReader:
     """Reads a complete file of blocks; its index is checked when opened, columns when read.
 

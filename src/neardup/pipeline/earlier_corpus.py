@@ -35,9 +35,9 @@ from neardup.options import Distinguish
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.run_inputs import RunInputs
 from neardup.pipeline.saved import (
-    SET_FILE,
     SketchSet,
     find_sketch_folder,
+    is_sketch_folder,
     read_frequencies,
     read_ignored,
 )
@@ -88,7 +88,7 @@ class EarlierCorpus:
         for path in paths:
             if any(path == one.path for one in stored):
                 continue
-            if (find_sketch_folder(path) / SET_FILE).exists():
+            if is_sketch_folder(find_sketch_folder(path)):
                 corpus._add_set(path)
             elif is_run(path):
                 corpus._add_run(path)

@@ -1,6 +1,7 @@
 """Saved sketches: a folder with sketch files, a list of them, and the kept bits.
 
-    set.json              specification, how the inputs were read, the shards with their inputs
+    set.json              specification, how the inputs were read, the shards with their inputs;
+                          a digest of the kept bits, and a checksum of all that
     <key>                 the sketches of a shard, as a run makes them
     kept                  a bit for each document of all shards, in order: whether it was kept
     ignored-lines         the list of ignored lines, if any
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, MissingInput, NeardupError, OutputTaken, UsageError
-from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.formats.blocks import BlockReader, BlockWriter, is_block_file
 from neardup.formats.tables import write_error, write_json
 from neardup.pipeline.run_inputs import (
     describe_file,
@@ -46,7 +47,9 @@ SET_FILE, KEPT_FILE, IGNORED_FILE, FREQUENCIES_FILE = (
     "ignored-lines",
     "document-frequencies",
 )
-VERSION = 1
+CHECKSUM_FIELD = "checksum"
+VERSION = 2
+"""Of set.json. Version 1 had neither a checksum nor a digest of the kept bits."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class SketchSet:
     def open(cls, folder: Path) -> SketchSet:
         """Open the set in a folder; an error if any file is missing or damaged."""
         try:
-            listed = json.loads((folder / SET_FILE).read_text("utf-8"))
+            listed = _read_list(folder / SET_FILE)
             spec = Spec.from_json(listed["spec"])
             shards = [_read_shard(one, listed["reading"]) for one in listed["shards"]]
             files = [
@@ -84,11 +87,11 @@ class SketchSet:
             kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
             sketches = cls(spec, shards, files, kept, ignored, frequencies)
-            sketches._check(folder)
+            sketches._check(folder, listed.get("kept_digest", sketches.kept_digest))
         except NeardupError:
             raise
         except (FileNotFoundError, NotADirectoryError):
-            if not (folder / SET_FILE).exists():
+            if not is_sketch_folder(folder):
                 raise MissingInput(_no_sketches(folder)) from None
             raise FormatError(
                 f"{folder} lacks files of its set of sketches: restore them, or make it again with "
@@ -109,7 +112,7 @@ class SketchSet:
             ) from None
         return sketches
 
-    def _check(self, folder: Path) -> None:
+    def _check(self, folder: Path, kept_digest: str) -> None:
         """Raise an error if the files are of different sets, or lack what their readers need."""
         rows = sum(sum(file.note["rows"]) for file in self.files)
         for shard, file in zip(self.shards, self.files, strict=True):
@@ -123,6 +126,7 @@ class SketchSet:
         same = all(file.header["fingerprint"] == self.spec.fingerprint for file in self.files)
         same &= self.ignored.digest == self.spec.ignored
         same &= self.frequencies.stated == self.spec.weights
+        same &= self.kept_digest == kept_digest
         if rows != len(self.kept) or not same:
             raise FormatError(f"{folder}: its files don't belong together: save the sketches again")
 
@@ -135,26 +139,43 @@ class SketchSet:
             write_lists(folder, self.ignored, self.frequencies)
         except OSError as error:
             raise write_error(folder, error) from None
-        write_json(
-            folder / SET_FILE,
-            {
-                "version": VERSION,
-                "spec": self.spec.canonical,
-                "fingerprint": self.spec.fingerprint,
-                "documents": len(self.kept),
-                "kept": int(np.count_nonzero(self.kept)),
-                "reading": describe_reading(self.shards[0].reading) if self.shards else None,
-                "shards": [
-                    {
-                        "key": key,
-                        "part": shard.part,
-                        "stamps": shard.stamps,
-                        "files": [describe_file(file) for file in shard.files],
-                    }
-                    for shard, key in zip(self.shards, self.keys, strict=True)
-                ],
-            },
+        listed = {
+            "version": VERSION,
+            "spec": self.spec.canonical,
+            "fingerprint": self.spec.fingerprint,
+            "documents": len(self.kept),
+            "kept": int(np.count_nonzero(self.kept)),
+            "kept_digest": self.kept_digest,
+            "reading": describe_reading(self.shards[0].reading) if self.shards else None,
+            "shards": [
+                {
+                    "key": key,
+                    "part": shard.part,
+                    "stamps": shard.stamps,
+                    "files": [describe_file(file) for file in shard.files],
+                }
+                for shard, key in zip(self.shards, self.keys, strict=True)
+            ],
+        }
+        write_json(folder / SET_FILE, listed | {CHECKSUM_FIELD: _list_checksum(listed)})
+
+
+def _read_list(path: Path) -> dict[str, Any]:
+    """Return the content of set.json; `FormatError` if it is not as it was written."""
+    listed: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    expected = listed.pop(CHECKSUM_FIELD, None)
+    is_old = listed["version"] == 1 and expected is None
+    if not is_old and expected != _list_checksum(listed):
+        raise FormatError(
+            f"{path} is damaged (checksum): restore it, or make it again with neardup dedup "
+            "--save-sketches"
         )
+    return listed
+
+
+def _list_checksum(listed: dict[str, Any]) -> str:
+    """Return the checksum of set.json: of its content, however it is laid out."""
+    return xxhash.xxh3_64_hexdigest(json.dumps(listed, sort_keys=True).encode())
 
 
 def _check_key(key: object) -> str:
@@ -276,4 +297,9 @@ def _no_sketches(folder: Path) -> str:
 
 def find_sketch_folder(folder: Path) -> Path:
     """Return the folder of the sketches, for the folder of a run or of a set."""
-    return folder / "sketches" if (folder / "sketches" / SET_FILE).exists() else folder
+    return folder / "sketches" if is_sketch_folder(folder / "sketches") else folder
+
+
+def is_sketch_folder(folder: Path) -> bool:
+    """Whether a folder has a set of sketches, complete or not: its list, or its kept bits."""
+    return (folder / SET_FILE).exists() or is_block_file(folder / KEPT_FILE)
