@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -325,8 +326,58 @@ def test_stored_texts_are_given_back_to_keys_with_their_scope_alone(tmp_path: Pa
             assert answer.status_code == 422, query
 
 
+def test_texts_of_a_cluster_are_given_to_keys_with_their_scope_alone(tmp_path: Path) -> None:
+    reader, reviewer = key(tmp_path, "read", "write"), key(tmp_path, "read", "texts")
+    texts = [text(1), *(f"{text(1)} {n}" for n in range(5))]
+    with serving(tmp_path, keep_texts=True) as client:
+        documents = [{"id": f"d{n}", "text": one} for n, one in enumerate(texts)]
+        added = client.post("/v1/documents", json={"documents": documents}, headers=reader).json()
+        path = f"/v1/clusters/{added['answers'][0]['cluster']}"
+        refused = client.get(f"{path}?text=true", headers=reader)
+        assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
+        assert text(1) not in refused.text
+        given = client.get(f"{path}?text=true", headers=reviewer).json()
+        assert [given["representative"]["text"], *(m["text"] for m in given["members"])] == texts
+        assert (given["size"], given["next"]) == (6, None)
+        plain = client.get(path, headers=reviewer).json()
+        assert plain.keys() == {"number", "size", "representative", "members"}
+        assert all("text" not in one for one in (plain["representative"], *plain["members"]))
+        third = plain["members"][2]["number"]
+        rest = client.get(f"{path}?after={third}", headers=reader).json()
+        assert (rest["members"], rest["size"]) == (plain["members"][3:], 6)
+        assert client.get("/v1/clusters/999?text=true", headers=reviewer).status_code == 404
+        for query in ("text=yes", "after=-1", "after=x", "text=true&limit=5"):
+            assert client.get(f"{path}?{query}", headers=reviewer).status_code == 422, query
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [
+        ({"members": 2}, [2, 2, 1]),
+        ({"cluster_text_bytes": 1}, [1] * 5),
+        ({"cluster_text_bytes": 3 * len(text(1)) + 12}, [3, 2]),
+    ],
+)
+def test_texts_of_a_large_cluster_come_in_pages_that_miss_none(
+    tmp_path: Path, limits: dict[str, int], sizes: list[int]
+) -> None:
+    with serving(tmp_path, ServiceLimits(**limits), keep_texts=True) as client:
+        documents = [{"id": str(n), "text": f"{text(1)} {n}"} for n in range(6)]
+        client.post("/v1/documents", json={"documents": documents})
+        pages, after = [], 0
+        while after is not None:
+            page = client.get(f"/v1/clusters/1?text=true&after={after}").json()
+            assert (page["size"], page["representative"]["text"]) == (6, f"{text(1)} 0")
+            pages.append([one["text"] for one in page["members"]])
+            after = page["next"]
+        assert [len(page) for page in pages] == sizes
+        assert list(chain.from_iterable(pages)) == [f"{text(1)} {n}" for n in range(1, 6)]
+
+
 def test_an_index_without_texts_gives_none_back(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         client.post("/v1/documents", json={"id": "a", "text": text(1)})
         given = client.get("/v1/documents/a?text=true")
         assert (given.status_code, given.json()["text"]) == (200, None)
+        cluster = client.get("/v1/clusters/1?text=true").json()
+        assert (cluster["representative"]["text"], cluster["members"]) == (None, [])

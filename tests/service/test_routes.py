@@ -42,7 +42,7 @@ def test_a_document_is_new_and_its_copy_is_a_duplicate(client: Served) -> None:
 def test_a_parameter_that_a_route_does_not_take_is_refused_by_name(client: Served) -> None:
     number = client.post("/v1/documents", json={"id": "asked", "text": text(77)}).json()["cluster"]
     for method, path, name, cure in (
-        ("GET", f"/v1/clusters/{number}?text=true", "text", "leave it out"),
+        ("GET", f"/v1/clusters/{number}?texts=true", "texts", "leave it out"),
         ("GET", "/v1/stats?verbose", "verbose", "leave it out"),
         ("DELETE", "/v1/documents/asked?force=1", "force", "leave it out"),
         ("GET", "/v1/documents/asked?txt=true", "txt", "leave it out"),

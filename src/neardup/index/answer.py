@@ -7,6 +7,8 @@ from typing import Any, Final
 
 NEW, DUPLICATE, REJECTED = "new", "duplicate", "rejected"
 STATUSES: Final = (NEW, DUPLICATE, REJECTED)
+PAGE_TEXT_BYTES: Final = 16 << 20
+"""The bytes of texts after which a page of a cluster ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,20 @@ class DocumentCluster:
     representative: Document
     members: tuple[Document, ...]
     """Its copies; the first ones, if not all were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWithTexts:
+    """A kept document and copies of it, with their texts: a page of a cluster."""
+
+    number: int
+    size: int
+    """The number of documents in it, those of other pages included."""
+    representative: DocumentWithText
+    members: tuple[DocumentWithText, ...]
+    """The copies of this page, in the order in which they were added."""
+    next: int | None
+    """The number after which the next page begins; None if this is the last one."""
 
 
 @dataclass(frozen=True, slots=True)

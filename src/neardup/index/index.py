@@ -27,8 +27,10 @@ from neardup.explanation import PairVerdict
 from neardup.formatting import format_count
 from neardup.index import cutover, rebuild
 from neardup.index.answer import (
+    PAGE_TEXT_BYTES,
     Answer,
     ClusterPage,
+    ClusterWithTexts,
     Document,
     DocumentCluster,
     DocumentWithText,
@@ -659,21 +661,54 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.answer(lambda view: list_clusters(view, most, after))
 
-    def cluster(self, number: int, *, most: int | None = None) -> DocumentCluster | None:
+    @overload
+    def cluster(
+        self, number: int, *, most: int | None = None, after: int = 0, text: Literal[False] = False
+    ) -> DocumentCluster | None: ...
+    @overload
+    def cluster(
+        self,
+        number: int,
+        *,
+        most: int | None = None,
+        after: int = 0,
+        text: Literal[True],
+        text_bytes: int = PAGE_TEXT_BYTES,
+    ) -> ClusterWithTexts | None: ...
+
+    def cluster(
+        self,
+        number: int,
+        *,
+        most: int | None = None,
+        after: int = 0,
+        text: bool = False,
+        text_bytes: int = PAGE_TEXT_BYTES,
+    ) -> DocumentCluster | ClusterWithTexts | None:
         """Return a cluster: a kept document and its copies.
 
         Args:
             number: The number of the kept document: the `cluster` of an answer.
             most: The most copies that are read; by default all. `size` counts all of them.
+            after: Leave out the copies up to this number: those of earlier pages.
+            text: Read the texts too, if the index stores texts (`keep_texts`), in pages: `next` is
+                the `after` of the next one.
+            text_bytes: A page with texts ends before the copy whose text would make more bytes than
+                this; it has at least one copy.
 
         Returns:
             The cluster; None if no kept document has this number.
 
         >>> _example().cluster(1).size
         1
+        >>> _example().cluster(1, text=True).representative.text
+        'the quick brown fox jumps over the lazy dog'
         """
         with self._opened.while_open() as generation:
-            return generation.refresh().cluster(number, most)
+            view = generation.refresh()
+            if text:
+                return view.cluster_with_texts(number, most, after, text_bytes)
+            return view.cluster(number, most, after)
 
     # Changing the operating point
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -22,6 +23,7 @@ from neardup.index.answer import (
     DUPLICATE,
     NEW,
     Answer,
+    ClusterWithTexts,
     Document,
     DocumentCluster,
     DocumentWithText,
@@ -226,30 +228,66 @@ class View:
         """Return the document that has this id, and its text if that is stored."""
         with self.store.snapshot():
             found = self.document(id)
-            if found is None:
-                return None
-            values = {field.name: getattr(found, field.name) for field in fields(found)}
-            return DocumentWithText(**values, text=self._stored_text(found.number))
+            return None if found is None else self._with_text(found, self._text(found.number))
+
+    def _with_text(self, document: Document, data: bytes | None) -> DocumentWithText:
+        values = {field.name: getattr(document, field.name) for field in fields(document)}
+        return DocumentWithText(**values, text=self._decode_text(data))
 
     def text(self, id: str) -> Any:
         """Return the stored text or token ids of a document; None if they are not stored."""
         row = self.rows_by_id([id]).get(id)
-        return None if row is None else self._stored_text(row.number)
+        return None if row is None else self._decode_text(self._text(row.number))
 
-    def _stored_text(self, number: int) -> Any:
-        stored = self.store.blobs("texts", [number])
-        tokens = self.options.spec.unit == "token"
-        return next((decode_text(data, tokens=tokens) for data in stored.values()), None)
+    def _text(self, number: int) -> bytes | None:
+        return self.store.blobs("texts", [number]).get(number)
 
-    def cluster(self, number: int, most: int | None = None) -> DocumentCluster | None:
+    def _decode_text(self, data: bytes | None) -> Any:
+        return None if data is None else decode_text(data, tokens=self.options.spec.unit == "token")
+
+    def cluster(
+        self, number: int, most: int | None = None, after: int = 0
+    ) -> DocumentCluster | None:
         """Return the kept document with this number and its copies, or the first `most` of them.
 
-        None if there is no kept document with this number.
+        None if there is no kept document with this number. Copies up to the number `after` are
+        left out.
         """
+        found = self._read_cluster(number, most, after)
+        return None if found is None else found[0]
+
+    def cluster_with_texts(
+        self, number: int, most: int | None, after: int, text_bytes: int
+    ) -> ClusterWithTexts | None:
+        """Return the same with texts, in a page that ends after `text_bytes` of the copies' texts.
+
+        It has at least one copy, whatever the length of its text.
+        """
+        with self.store.snapshot():
+            found = self._read_cluster(number, most, after)
+            if found is None:
+                return None
+            cluster, following = found
+            page: list[DocumentWithText] = []
+            for copy in cluster.members:
+                text = self._text(copy.number)
+                text_bytes -= len(text or b"")
+                if page and text_bytes < 0:
+                    following = page[-1].number
+                    break
+                page.append(self._with_text(copy, text))
+            first = self._with_text(cluster.representative, self._text(number))
+            return ClusterWithTexts(number, cluster.size, first, tuple(page), following)
+
+    def _read_cluster(
+        self, number: int, most: int | None, after: int
+    ) -> tuple[DocumentCluster, int | None] | None:
+        """Return the cluster, and the last number that was read if there are more copies."""
         if not 0 < number <= LAST_NUMBER:
             return None
         numbers = sorted(self.copies_of([number]) - {number})
-        read = numbers if most is None else numbers[:most]
+        later = numbers[bisect_right(numbers, after) :]
+        read = later[:most]
         with self.store.snapshot():
             rows = self.store.rows([number, *read])
             if number not in rows or rows[number].witness is not None:
@@ -257,7 +295,8 @@ class View:
             copies = sorted(row for row in rows.values() if row.witness == number)
             first, *others = self._documents([rows[number], *copies])
             size = 1 + len(numbers) - (len(read) - len(others))
-            return DocumentCluster(number, size, first, tuple(others))
+            found = DocumentCluster(number, size, first, tuple(others))
+            return found, read[-1] if len(read) < len(later) else None
 
     def _documents(self, rows: Sequence[Row]) -> list[Document]:
         ids = self.witness_ids(rows, {row.number: row.id for row in rows})

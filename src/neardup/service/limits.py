@@ -31,6 +31,8 @@ class ServiceLimits:
     """Levels of nested objects and lists in metadata."""
     members: int = 1_000
     """Copies that an answer about a cluster lists; its size counts all of them."""
+    cluster_text_bytes: int = 16 * MIB
+    """Bytes of the copies' texts in one answer about a cluster."""
     clusters: int = 1_000
     """Clusters of one page of their list."""
     header_bytes: int = 32_768

@@ -232,6 +232,26 @@ class DocumentOptions(BaseModel):
     ] = False
 
 
+class ClusterOptions(BaseModel):
+    """The query for a cluster."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[
+        bool,
+        BeforeValidator(_true_or_false),
+        Field(
+            strict=True,
+            description="Answer texts too, in pages, if the index stores texts; needs the scope "
+            "texts.",
+        ),
+    ] = False
+    after: Annotated[
+        ClusterNumber,
+        Field(description="Leave out the copies up to this number: the `next` of the page before."),
+    ] = 0
+
+
 def _tag_by_field(**tags: str) -> Callable[[Any], str]:
     """Return a function that chooses the model of a body by a field that only this model has."""
 

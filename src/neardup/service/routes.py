@@ -15,6 +15,7 @@ from neardup.errors import Conflict
 from neardup.index.answer import (
     Answer,
     ClusterPage,
+    ClusterWithTexts,
     Document,
     DocumentCluster,
     DocumentWithText,
@@ -37,6 +38,7 @@ from neardup.service.models import (
     CheckText,
     CheckTexts,
     ClusterNumber,
+    ClusterOptions,
     DocumentOptions,
     ErrorBody,
     HealthStatus,
@@ -236,13 +238,27 @@ async def clusters(request: ServiceRequest, options: Annotated[PageOptions, Quer
 @router.get(
     "/v1/clusters/{number}",
     dependencies=[scope(READ)],
-    response_model=DocumentCluster,
+    response_model=DocumentCluster | ClusterWithTexts,
     responses=errors(*GUARDED_ERRORS, 404, 422),
 )
-async def cluster(request: ServiceRequest, number: Annotated[ClusterNumber, Path()]) -> Response:
+async def cluster(
+    request: ServiceRequest,
+    number: Annotated[ClusterNumber, Path()],
+    options: Annotated[ClusterOptions, Query()],
+) -> Response:
     """A kept document, and those that are copies of it, in the order in which they came."""
-    most = request.limits.members
-    found = await request.service.read(lambda index: index.cluster(number, most=most))
+    most, after = request.limits.members, options.after
+    found: DocumentCluster | ClusterWithTexts | None
+    if options.text:
+        require_scope(request.record, TEXTS)
+        room = request.limits.cluster_text_bytes
+        found = await request.service.read(
+            lambda index: index.cluster(number, most=most, after=after, text=True, text_bytes=room)
+        )
+    else:
+        found = await request.service.read(
+            lambda index: index.cluster(number, most=most, after=after)
+        )
     if found is None:
         raise Refusal(404, "there is no cluster with this number: GET /v1/documents/ID has it")
     return JsonResponse(found)
