@@ -12,7 +12,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java kernels test test-fast coverage soak lint bench bench-core bench-sketches bench-batch bench-plan \
+.PHONY: setup java kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
 	bench-online bench-spark demo docs release pictures clean
 
 setup: .venv/ready java
@@ -91,10 +91,13 @@ soak: setup
 	NEARDUP_CPU_LEVEL=x86-64-v2 $(PYTEST) tests/kernels
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-sketches bench-batch bench-plan bench-online bench-spark
+bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-spark
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
+
+bench-inputs: setup
+	$(BIN)/python benches/inputs.py --data "$(DATA)"
 
 bench-sketches: setup .venv-bench/ready
 	$(BIN)/python benches/sketches.py --data "$(DATA)" --peers-python $(PEERS)/python

@@ -1,6 +1,4 @@
-"""Measure how fast JSON arrays become documents, and in how much memory, on one core.
-
-    python benches/json_files.py [--size 300]
+"""How fast JSON arrays become documents, and in how much memory, on one core.
 
 The same records, of about 2 KB, as JSON lines, an array on one line, a pretty-printed array,
 objects that are pretty-printed one after another, and JSON lines in UTF-16; beside orjson, which
@@ -11,18 +9,17 @@ the memory of a reader that streams is the same.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
+from table import Figure, Row
+from ways import InputBench
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
@@ -93,7 +90,7 @@ READERS = {"neardup": by_neardup, "orjson": by_orjson}
 def measure(reader: str, path: Path) -> tuple[float, float, int]:
     """MB/s, MB of memory at most, and documents, of a process of its own."""
     done = subprocess.run(
-        [sys.executable, __file__, "--run", reader, str(path)], capture_output=True, check=True
+        [sys.executable, __file__, reader, str(path)], capture_output=True, check=True
     )
     seconds, memory, documents = json.loads(done.stdout)
     return path.stat().st_size / seconds / 1e6, memory / 1e6, documents
@@ -105,35 +102,49 @@ def run(reader: str, path: Path) -> None:
         begun = time.process_time()
         documents = READERS[reader](path)
         best = min(best, time.process_time() - begun)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not ru_maxrss, which begins with the memory of the process that started this one.
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
     print(json.dumps([best, peak, documents]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=300, help="MB of text in each file")
-    parser.add_argument("--run", nargs=2, metavar=("READER", "PATH"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.run:
-        run(given.run[0], Path(given.run[1]))
-        return
-    print("| file | reader | documents | MB/s | memory, MB | with half of the records |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as folder:
-        for name in LAYOUTS:
-            path = Path(folder) / name
-            readers = (
-                ("neardup", "orjson") if name in ("array.json", "pretty.json") else ("neardup",)
+def json_files(bench: InputBench) -> Figure:
+    """Each layout with half of the records, for the memory, and with all."""
+    rows: list[Row] = []
+    for name in LAYOUTS:
+        path = bench.work / name
+        readers = ("neardup", "orjson") if name in ("array.json", "pretty.json") else ("neardup",)
+        make(path, bench.size * 500_000)
+        half = {reader: measure(reader, path)[1] for reader in readers}
+        make(path, bench.size * 1_000_000)
+        for reader in readers:
+            rate, memory, documents = measure(reader, path)
+            rows.append(
+                {
+                    "file": name,
+                    "reader": reader,
+                    "documents": documents,
+                    "MB/s": rate,
+                    "memory MB": memory,
+                    "with half of the records": half[reader],
+                }
             )
-            make(path, given.size * 500_000)
-            half = {reader: measure(reader, path)[1] for reader in readers}
-            make(path, given.size * 1_000_000)
-            for reader in readers:
-                rate, memory, documents = measure(reader, path)
-                cells = (name, reader, f"{documents:,}", f"{rate:,.0f}", f"{memory:,.0f}")
-                print(f"| {' | '.join(cells)} | {half[reader]:,.0f} |", flush=True)
-            path.unlink()
+        path.unlink()
+    ours = [row for row in rows if row["reader"] == "neardup"]
+    return Figure(
+        "JSON files",
+        f"records of about 2 KB, {bench.size} MB of text; from bytes to documents, one core; MB/s "
+        "of processor time, the best of three",
+        rows,
+        {
+            "100 MB/s a core, every layout": all(float(row["MB/s"] or 0) >= 100 for row in ours),
+            "memory does not grow with the file, within 10 %": all(
+                float(row["memory MB"] or 0) <= 1.1 * float(row["with half of the records"] or 0)
+                for row in ours
+            ),
+        },
+    )
 
 
 if __name__ == "__main__":
-    main()
+    run(sys.argv[1], Path(sys.argv[2]))  # one measurement, in a process of its own

@@ -1,24 +1,21 @@
-"""Measure how fast WET and WARC files become documents, on one core, beside warcio.
-
-    python benches/web_archives.py [--size 200]
+"""How fast WET and WARC files become documents, on one core, beside warcio.
 
 The files are generated: WET records of about 6 KB, and HTTP answers of about 40 KB of HTML with
 their requests; uncompressed, and gzip with a member a record. The rate is that of decompressed
 bytes by processor time. warcio reads every record and its decoded content, and makes no columns.
-The best of three counts.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import random
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from table import Figure, Row
 from warcio.archiveiterator import ArchiveIterator
+from ways import InputBench
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
@@ -73,36 +70,43 @@ def by_warcio(path: Path) -> int:
     return documents
 
 
-def best(run: Callable[[Path], int], path: Path) -> tuple[float, int]:
-    seconds, count = [], 0
+def best(path: Path) -> tuple[float, float, int]:
+    """Seconds of neardup and of warcio, in turn, and documents."""
+    ours, theirs, documents = [], [], 0
     for _ in range(3):
-        begun = time.process_time()
-        count = run(path)
-        seconds.append(time.process_time() - begun)
-    return min(seconds), count
+        for run, seconds in ((by_neardup, ours), (by_warcio, theirs)):
+            begun = time.process_time()
+            count = run(path)
+            seconds.append(time.process_time() - begun)
+            assert documents in (0, count)
+            documents = count
+    return min(ours), min(theirs), documents
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=200, help="MB of each file")
-    size = parser.parse_args().size * 1_000_000
-    print(f"{'file':14}{'documents':>10}{'neardup':>12}{'warcio':>12}")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, records in (("wet", wet_records), ("warc", warc_records)):
-            for ending in ("", ".gz"):
-                path = Path(folder) / f"a.{name}{ending}"
-                with path.open("wb") as file:
-                    made = 0
-                    for one in records(size):
-                        made += len(one)
-                        file.write(gzip.compress(one, 6) if ending else one)
-                ours, count = best(by_neardup, path)
-                theirs, other = best(by_warcio, path)
-                assert count == other
-                rates = [f"{made / seconds / 1e6:,.0f} MB/s" for seconds in (ours, theirs)]
-                print(f"{path.name:14}{count:>10,}{rates[0]:>12}{rates[1]:>12}", flush=True)
-                path.unlink()
-
-
-if __name__ == "__main__":
-    main()
+def web_archives(bench: InputBench) -> Figure:
+    """WET and WARC, each plain and compressed."""
+    rows: list[Row] = []
+    for name, records in (("wet", wet_records), ("warc", warc_records)):
+        for ending in ("", ".gz"):
+            path, made = bench.work / f"a.{name}{ending}", 0
+            with path.open("wb") as file:
+                for one in records(bench.size * 1_000_000):
+                    made += len(one)
+                    file.write(gzip.compress(one, 6) if ending else one)
+            ours, theirs, documents = best(path)
+            rows.append(
+                {
+                    "file": path.name,
+                    "documents": documents,
+                    "neardup MB/s": made / ours / 1e6,
+                    "warcio MB/s": made / theirs / 1e6,
+                }
+            )
+            path.unlink()
+    return Figure(
+        "Web archives",
+        f"generated records, {bench.size} MB decompressed; from bytes to documents, one core; MB/s "
+        "of processor time, the best of three in turn",
+        rows,
+        {"100 MB/s a core": all(float(row["neardup MB/s"] or 0) >= 100 for row in rows)},
+    )
