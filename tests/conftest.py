@@ -20,8 +20,9 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).parent
 sys.path.insert(0, str(TESTS))
 
-# Random examples of a property: few on the way, many where nobody waits. Kernels compile on first
-# use, which is slow and is no failure.
+# Random examples of a property: few on the way, many where nobody waits; `support.strategies` has
+# how many a test with a number of its own runs. Kernels compile on first use, which is slow and is
+# no failure.
 for profile, examples in (("fast", 10), ("neardup", 40), ("soak", 400)):
     settings.register_profile(
         profile,
@@ -136,25 +137,28 @@ def _needs_spark(nodeid: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)  # pytest runs without xdist too
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Make `--dist loadgroup` run all Spark tests on one worker, in one session.
+    """Make `--dist loadgroup` give a worker the tests of a file, and one all Spark tests.
 
-    xdist 3.8 passes on the groups of `xdist_group` inside node ids, which pytest 9.2 no longer
-    lets it change (pytest-xdist issue 1386), and the process that distributes the tests knows
-    nothing else of them. xdist begins with the largest group, so that Spark's tests, which take
-    longest, start with the run.
+    A fixture of a file is made once and Spark has one session. xdist 3.8 passes on the groups of
+    `xdist_group` inside node ids, which pytest 9.2 no longer lets it change (pytest-xdist issue
+    1386), and the process that distributes the tests knows nothing else of them. They start in the
+    order of the collection, not by the number of tests in a file.
     """
     if config.getoption("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadGroupScheduling
 
-    class SparkOnOneWorker(LoadGroupScheduling):
+    class FilesAndSpark(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if _needs_spark(nodeid) else super()._split_scope(nodeid)
+            return "spark" if _needs_spark(nodeid) else nodeid.split("::", 1)[0]
 
-    return SparkOnOneWorker(config, log)
+    config.option.loadscopereorder = False
+    return FilesAndSpark(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the kinds; files that take long start first, so that all workers end together."""
+    long: set[Path] = set()
     for item in items:
         if not isinstance(item, pytest.Function) or TESTS not in item.path.parents:
             continue
@@ -167,12 +171,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
         if place.startswith(HEAVY):
             item.add_marker("heavy")
+            long.add(item.path)
         if "killed" in place:
             item.add_marker("kill")
         definitions = item._fixtureinfo.name2fixturedefs.values()
         functions = [item.function, *(one.func for found in definitions for one in found)]
         if place.startswith(STARTING) or _starts_a_process(functions, set()):
             item.add_marker("process")
+            long.add(item.path)
+    items.sort(key=lambda item: (not _needs_spark(item.nodeid), item.path not in long))
 
 
 def _starts_a_process(functions: Iterable[object], seen: set[object]) -> bool:

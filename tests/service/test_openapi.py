@@ -13,6 +13,7 @@ from hypothesis import settings
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.python.asgi import ASGIClient
 from support.serving import LOCAL, key, serving, text
+from support.strategies import examples
 
 from neardup.index.index import Index
 from neardup.service.index_service import IndexService
@@ -75,7 +76,7 @@ def running(app: Any) -> Any:
 
 
 @described.parametrize()
-@settings(max_examples=100)
+@settings(max_examples=examples(40))
 def test_answers_conform_to_the_openapi_description(
     case: schemathesis.Case, session: ASGIClient
 ) -> None:

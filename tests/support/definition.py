@@ -227,9 +227,10 @@ class Definition:
             for j, later in enumerate(unique)
             if self.ranked[later]["id"] not in self.old
             for i, sooner in enumerate(unique[:j])
+            if buckets[i] & buckets[j]  # others are never compared
         }
         verdicts = reference.keep_list(
-            [[names[bucket] for bucket in sorted(mine)] for mine in buckets],
+            [{names[bucket] for bucket in mine} for mine in buckets],
             similar,
             self.sketched.threshold,
             self.asked["limit"],

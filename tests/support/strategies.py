@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
 from hypothesis import strategies as st
+
+USUAL = 40
+"""Random examples of a property in `make test`; `tests/conftest.py` has those of other runs."""
+
+
+def examples(count: int) -> int:
+    """So many examples in `make test`, a quarter in `make test-fast`, ten times in `make soak`."""
+    return max(1, count * settings().max_examples // USUAL)
+
 
 # Letters that fold to another length, marks, unspaced scripts, Hangul in pieces, joiners,
 # characters newer than the tables, emoji, every kind of space.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from neardup.reference.sketches import (
     band_keys,
@@ -18,7 +18,7 @@ from neardup.spec import Spec
 
 
 def keep_list(
-    buckets: Sequence[Sequence[int]],
+    buckets: Sequence[Collection[int]],
     similarity: dict[tuple[int, int], float],
     threshold: float,
     limit: int,
