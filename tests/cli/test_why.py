@@ -264,6 +264,48 @@ def test_a_kept_document_is_shown_with_what_it_met_in_against(tmp_path: Path) ->
     assert "nearest       0.7143 early, of --against" in asked(tmp_path / "run", "late")
 
 
+@pytest.mark.parametrize("way", ["dedup", "index add"])
+def test_a_witness_in_an_index_that_keeps_texts_is_shown_with_the_differences(
+    tmp_path: Path, way: str
+) -> None:
+    """The text of a witness was said not to be among the inputs, though the index has it."""
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": "early", "text": text()}])
+    new = write_jsonl(
+        tmp_path / "new.jsonl",
+        [{"id": "late", "text": text(1)}, {"id": "other", "text": text(start=60)}],
+    )
+    index, run = tmp_path / "index", tmp_path / "run"
+    assert neardup("index", "build", index, old, "--keep-texts", "-q").code == 0
+    if way == "dedup":
+        dedup(new, "-o", run, "--against", index)
+        page = (run / "report.html").read_text()
+        assert "changeda" in page, "the report shows both texts"
+    else:
+        assert neardup("index", "add", index, new, "-o", run, "-q").code == 0
+    shown = asked(run, "late")
+    assert "[changeda]" in shown and "shared" in shown
+    assert "'late' was removed" in asked(run, "late", "early")
+    assert "[changeda]" in asked(run, "early", "late")
+    assert f"what it met in the index {index} is not counted" in asked(run, "other")
+    index.rename(tmp_path / "moved")
+    assert f"the index {index} is not there any more" in asked(run, "late")
+    # Another document has its number now.
+    assert neardup("index", "build", index, new, "--keep-texts", "-q").code == 0
+    assert "texts are not compared" in asked(run, "late", "early")
+    assert "[changeda]" not in asked(run, "late")
+
+
+def test_a_witness_in_an_index_without_texts_is_named_with_the_cause(tmp_path: Path) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", [{"id": "early", "text": text()}])
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": "late", "text": text(1)}])
+    index, run = tmp_path / "index", tmp_path / "run"
+    assert neardup("index", "build", index, old, "-q").code == 0
+    dedup(new, "-o", run, "--against", index)
+    shown = asked(run, "late")
+    assert "'late' was removed" in shown
+    assert f"the index {index} keeps no texts (--keep-texts)" in shown
+
+
 def test_a_document_with_another_witness_is_said_in_a_sentence(tmp_path: Path) -> None:
     """It said: 'c' because of 'a' was removed, the best-ranked kept document that is similar."""
     rows = [{"id": n, "text": text(start=s)} for n, s in (("a", 0), ("b", 9), ("c", 4))]

@@ -40,6 +40,7 @@ from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import sync_output
+from neardup.pipeline.run_inputs import describe_indexes
 from neardup.pipeline.saved import write_lists
 from neardup.pipeline.sketch_files import (
     SKETCHES_KIND,
@@ -257,6 +258,7 @@ def _write_increment(
             **record.describe_ignored_lines(job.ignored),
             **adder.first.describe(job.options),
             "inputs": hasher.inputs(catalogue),
+            **describe_indexes([opened.path]),
         }
     finished = record.finish_run(job, folder, described, summary, clock, adder.shards)
     verdicts.close()

@@ -17,6 +17,7 @@ import xxhash
 
 from neardup.corpus.dialects import USUAL, Dialect
 from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.folders import printable
 from neardup.corpus.format_table import COMPRESSIONS, FORMATS
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
@@ -91,12 +92,13 @@ def hash_file(file: InputFile) -> tuple[int, str]:
 
 
 def describe_earlier(shards: Sequence[Shard]) -> dict[str, list[dict[str, Any]]]:
-    """Return the entry of run.json with the files of an earlier corpus, in groups read alike.
+    """Return the entries of run.json with an earlier corpus: its files, and its indexes.
 
-    They are not hashed: a file of the same size and time of change counts as unchanged. Documents
-    of an index are in no file.
+    The files are in groups read alike. They are not hashed: a file of the same size and time of
+    change counts as unchanged. Documents of an index are in no file.
     """
     groups: list[dict[str, Any]] = []
+    indexes = [shard.store.path for shard in shards if isinstance(shard, StoredShard)]
     before: Reading | None = None
     last: InputFile | None = None
     for shard in shards:
@@ -111,7 +113,24 @@ def describe_earlier(shards: Sequence[Shard]) -> dict[str, list[dict[str, Any]]]
                 listed = {"file": file.name, "size": size, "modified_ns": modified}
                 groups[-1]["files"].append(listed | {"source": source})
             last = file
-    return {"earlier_inputs": groups} if groups else {}
+    return ({"earlier_inputs": groups} if groups else {}) | describe_indexes(indexes)
+
+
+def describe_indexes(paths: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    """Return the entry of run.json with the indexes whose documents are an earlier corpus."""
+    listed = [
+        {"file": printable(str(path)), "path": os.fsencode(os.path.abspath(path)).hex()}
+        for path in paths
+    ]
+    return {"earlier_indexes": listed} if listed else {}
+
+
+def parse_indexes(record: dict[str, Any]) -> dict[str, Path]:
+    """Return the folders of the indexes that run.json describes, by their names in tables."""
+    return {
+        one["file"]: Path(os.fsdecode(bytes.fromhex(one["path"])))
+        for one in record.get("earlier_indexes", [])
+    }
 
 
 def _is_same(file: InputFile, recorded: dict[str, Any]) -> bool:

@@ -25,8 +25,9 @@ from neardup.errors import FormatError, InputError, UsageError
 from neardup.explanation import KEPT, REJECTED, REMOVED, DecidedDocument
 from neardup.pipeline.job import matches_preferred
 from neardup.pipeline.output import RUN_FILE, is_run
-from neardup.pipeline.run_inputs import FoundDocument, RunInputs
+from neardup.pipeline.run_inputs import FoundDocument, RunInputs, parse_indexes
 from neardup.pipeline.run_progress import no_run_error
+from neardup.report.index_documents import read_from_indexes
 from neardup.runtime import Progress
 
 MOST_IDS: Final = 1_000_000
@@ -108,6 +109,7 @@ class RunDocuments:
         self._prefer = parameters.get("prefer")
         self._described = RunInputs.of(record)
         self._earlier = RunInputs.earlier_of(record)
+        self.indexes = parse_indexes(record)
         unread = record.get("unread_files", {}).get("listed", [])
         self._unread = {one["file"]: f"not read: {one['reason']}" for one in unread}
         skipped = record.get("skipped_files", [])
@@ -133,13 +135,14 @@ class RunDocuments:
     def _file_positions(self) -> dict[tuple[bool, str], tuple[int, int]]:
         """The class of rank and the number of each file: earlier, preferred, others."""
         files = [(inputs.earlier, file) for inputs in self.corpora for file in inputs.files]
-        return {
+        positions = {
             (earlier, file.name): (
                 0 if earlier else 2 - matches_preferred(file, self._prefer),
                 place,
             )
             for place, (earlier, file) in enumerate(files)
         }
+        return positions | {(True, name): (0, at) for at, name in enumerate(self.indexes)}
 
     @property
     def problem(self) -> str:
@@ -244,12 +247,14 @@ class RunDocuments:
                 one = read[id]
                 found.append((RunDocument(one.name, KEPT, earlier=one.earlier), one))
             else:
-                found.append((document, read.get(document.place)))
+                there = read.get(document.place)
+                # An index that was made anew may have another document there.
+                found.append((document, there if there and there.name == document.id else None))
         return found
 
     def read(self, places: Sequence[Place]) -> list[FoundDocument]:
         """Return the documents at these places, as far as their files can be read."""
-        found: dict[Place, FoundDocument] = {}
+        found = self._read_stored(places)
         for inputs in self.corpora:
             wanted = set(places) - found.keys()
             files = inputs.named({file for file, _ in wanted})
@@ -260,6 +265,15 @@ class RunDocuments:
                 if len(found) == len(set(places)):
                     break
         return [found[place] for place in places if place in found]
+
+    def _read_stored(self, places: Sequence[Place]) -> dict[Place, FoundDocument]:
+        """Return those of the places that are documents of an index; `problem` says why not."""
+        try:
+            stored = read_from_indexes(self.indexes, places)
+        except InputError as error:
+            self._problem = str(error)
+            return {}
+        return {(one.file, one.row): one for one in stored}
 
     def _check(self, inputs: RunInputs, files: Sequence[InputFile]) -> bool:
         """Return whether files can be read again; `problem` says why not."""
@@ -284,7 +298,7 @@ class RunDocuments:
                 f"no table of {self.run} has {ids[0]!r}: it was kept and has no copies, or does "
                 f"not exist; {self.problem}"
             )
-        found: dict[Any, FoundDocument] = {}
+        found: dict[Any, FoundDocument] = {**self._read_stored(places)}
         names: list[str] = []
         for inputs in self.corpora:
             missing = {*ids, *places} - found.keys()

@@ -7,7 +7,6 @@ while the inputs are read.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +77,7 @@ class RunExplainer:
         self, run: Path, key: Key | None = None, workers: int = 1, progress: Progress = SILENT
     ) -> None:
         record = read_run_record(run)
-        self._run, self._index = run, record.get("index")
+        self._run = run
         try:
             self.options = options_of_run(record)
             self._documents = RunDocuments(run, record, workers, progress)
@@ -273,14 +272,13 @@ class RunExplainer:
         self, explained: RunExplanation, document: RunDocument, found: FoundDocument, asked: bool
     ) -> RunExplanation:
         """Add how the document compares with its witness."""
-        read = self._documents.read([(document.witness_file, document.witness_row)])
+        found_witness = self._documents.read([(document.witness_file, document.witness_row)])
+        read = [one for one in found_witness if one.name == document.witness]
         if not read:
             note = f"the text of {document.witness!r} is not among the inputs"
-            if any(inputs.named({document.witness_file}) for inputs in self._documents.corpora):
+            corpora, file = self._documents.corpora, document.witness_file
+            if file in self._documents.indexes or any(one.named({file}) for one in corpora):
                 note = self._documents.problem
-            elif self._index is not None:
-                command = shlex.join(["neardup", "why", self._index, document.id])
-                note += f": {command} compares them, if the index keeps texts (--keep-texts)"
             return self._add_chain(_noted(explained, note), document, asked)
         explained = replace(
             explained,
@@ -322,6 +320,8 @@ class RunExplainer:
         if stored > READ_UNASKED and not asked:
             size = format_bytes(stored)
             return _noted(explained, f"what it met is found by reading {size}: give --nearest")
+        for name in self._documents.indexes:
+            explained = _noted(explained, f"what it met in the index {name} is not counted")
         met = 0
         best: list[NearDocument] = []
         for near in self._meetings(corpora, found, MeetingSearch(compared, found.documents)):
