@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from table import Figure
 
-PARTS = 16
+PARTS = 32
 BUCKET = "pages"
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",

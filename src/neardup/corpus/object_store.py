@@ -29,7 +29,7 @@ ATTEMPTS: Final = 6
 FIRST_PAUSE: Final = 0.2
 CONNECT_SECONDS: Final = 10
 ANSWER_SECONDS: Final = 60
-BLOCK: Final = 4 << 20
+BLOCK: Final = 2 << 20
 """The most bytes that are read or written at a time."""
 
 _TRANSIENT: Final = re.compile(
