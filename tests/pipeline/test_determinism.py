@@ -142,6 +142,38 @@ def test_answer_is_the_same_with_little_memory(
         assert "cluster" in asked or taken.windows > 10
 
 
+@pytest.mark.parametrize("keep", ["first", "last", "max:score"])
+def test_answer_is_the_same_if_the_copies_of_one_document_do_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
+) -> None:
+    """The copies of one that is kept, and of one that is removed as similar to it."""
+    documents = batch_engine.rows(3, 400)
+    for place, row in enumerate(documents):
+        if place % 4:
+            row["text"] = f"a b c d e f g h i j k l {'m' if place % 4 == 1 else 'n'}"
+            row["score"] = place * 7 % 5
+    inputs = batch_engine.write(tmp_path / "in", documents)
+    want = batch_engine.go(inputs, tmp_path / "plain", keep=keep)
+    assert want.counts["identical"] > 290 and len({row["size"] for row in want.clusters}) > 1
+    assert max(row["size"] for row in want.clusters) >= 300
+    monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
+    monkeypatch.setattr(sorting, "MERGED_AT_ONCE", 3)
+    monkeypatch.setattr("neardup.pipeline.stages.removed.RECORDS_AT_ONCE", 20)
+    monkeypatch.setattr("neardup.pipeline.sketch_files.BLOCK_ROWS", 7)
+    batches: list[int] = []
+    read = rank._read_batches
+
+    def noted_batches(*given: Any) -> Iterator[rank.HashedRanks]:
+        for batch in read(*given):
+            batches.append(len(batch.ranks))
+            yield batch
+
+    monkeypatch.setattr(rank, "_read_batches", noted_batches)
+    got = batch_engine.go(inputs, tmp_path / "out", budget=batch_engine.Little(700), keep=keep)
+    assert got == want
+    assert 5 < max(batches) < 30, "the copies are taken in parts"
+
+
 def test_ample_memory_uses_no_slices_and_spills_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: list[Path]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 
 from neardup.errors import FormatError
 from neardup.pipeline import sorting
-from neardup.pipeline.sorting import SortedStream, Sorter, cut_windows
+from neardup.pipeline.sorting import Records, SortedRun, SortedStream, Sorter, cut_windows
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 4)
+    monkeypatch.setattr(sorting, "MERGED_AT_ONCE", 5)
 
 
 def filled(sorter: Sorter, chance: random.Random, carries: bool) -> list[tuple[int, float]]:
@@ -91,6 +93,49 @@ def test_a_damaged_run_is_an_error_that_names_it(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(FormatError, match="s-1"):
         given_back(sorter)
+
+
+@pytest.mark.parametrize("carries", [False, True])
+def test_hundreds_of_runs_are_merged_few_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, carries: bool
+) -> None:
+    merge, opened = sorting._merge_runs, []
+
+    def noted_merge(runs: list[SortedRun], carries: bool) -> Iterator[Records]:
+        opened.append(len(runs))
+        return merge(runs, carries)
+
+    monkeypatch.setattr(sorting, "_merge_runs", noted_merge)
+    sorter = Sorter(tmp_path / "s", 0, carries)
+    numbers = np.random.default_rng(1).permutation(5_000).astype(np.uint64)
+    for part in np.split(numbers, 500):
+        sorter.add(part, part / 2 if carries else None)
+    assert len(list(tmp_path.iterdir())) == 500
+    for _ in range(2):
+        found = given_back(sorter)
+        assert found == [(n, n / 2 if carries else None) for n in range(5_000)]
+    assert max(opened) == 5 and opened[-1] <= 5
+    assert len(list(tmp_path.iterdir())) <= 5
+    sorter.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("most", [1, 3, 1_000])
+def test_windows_that_end_anywhere_have_no_more_than_asked(tmp_path: Path, most: int) -> None:
+    for seed in range(80):
+        chance = random.Random(seed)
+        sides = [
+            sorted({chance.randrange(3) << 32 | chance.randrange(99) for _ in range(count)})
+            for count in (chance.randrange(80), chance.randrange(80))
+        ]
+        streams = [SortedStream(blocks(side, chance)) for side in sides]
+        seen: list[list[int]] = [[], []]
+        for bound in cut_windows(streams, most, bits=0):
+            for side, stream in zip(seen, streams, strict=True):
+                taken = stream.until(bound)[0].tolist()
+                assert len(taken) <= most
+                side += taken
+        assert seen == sides
 
 
 @pytest.mark.parametrize("most", [1, 3, 1_000])

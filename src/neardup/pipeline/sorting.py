@@ -7,7 +7,7 @@ Each number may carry a value. A pair of ranks u < v is the number v << 32 | u <
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from neardup.formats.blocks import BlockReader, BlockWriter
 
 RUN_KIND = "run"
 LEAST_BLOCK = 1 << 12
+MERGED_AT_ONCE = 64
+"""Runs that are merged at once: a block of each is in memory."""
 
 PAIRS_KIND = "pairs"
 PAIRS_AT_ONCE = 1 << 20
@@ -42,6 +44,7 @@ class Sorter:
         self._held: list[Records] = []
         self._count = 0
         self._runs: list[Path] = []
+        self._written = 0
 
     def add(self, keys: Keys, values: Values | None = None) -> None:
         """Add numbers, with their values if they carry any."""
@@ -59,17 +62,21 @@ class Sorter:
 
     def _spill(self) -> None:
         """Write the numbers in memory, which are sorted, to a file."""
-        path = self._path.with_name(f"{self._path.name}-{len(self._runs)}")
-        keys, values = self._held[0]
-        # Merging has a block of every run in memory.
-        step = max(self._most // 64, LEAST_BLOCK)
-        with BlockWriter(path, RUN_KIND) as writer:
-            for start in range(0, len(keys), step):
-                columns = {"keys": keys[start : start + step]}
-                writer.add(columns | _slice_values(values, start, start + step))
-            writer.close()
-        self._runs.append(path)
+        self._runs.append(self._write_run(self._held))
         self._held, self._count = [], 0
+
+    def _write_run(self, sorted_blocks: Iterable[Records]) -> Path:
+        """Write sorted numbers to a new file, in blocks: merging has one of each run in memory."""
+        path = self._path.with_name(f"{self._path.name}-{self._written}")
+        self._written += 1
+        step = max(self._most // MERGED_AT_ONCE, LEAST_BLOCK)
+        with BlockWriter(path, RUN_KIND) as writer:
+            for keys, values in sorted_blocks:
+                for start in range(0, len(keys), step):
+                    columns = {"keys": keys[start : start + step]}
+                    writer.add(columns | _slice_values(values, start, start + step))
+            writer.close()
+        return path
 
     def __iter__(self) -> Iterator[Records]:
         """Yield all numbers in ascending order, block by block."""
@@ -79,15 +86,25 @@ class Sorter:
             return
         if self._count:
             self._spill()
-        yield from _merge_runs(
-            [SortedRun(BlockReader(path, RUN_KIND)) for path in self._runs], self._carries
-        )
+        while len(self._runs) > MERGED_AT_ONCE:
+            merged = self._runs[:MERGED_AT_ONCE]
+            path = self._write_run(self._merge(merged))
+            self._runs = [*self._runs[MERGED_AT_ONCE:], path]
+            _remove_files(merged)
+        yield from self._merge(self._runs)
+
+    def _merge(self, runs: Sequence[Path]) -> Iterator[Records]:
+        return _merge_runs([SortedRun(BlockReader(path, RUN_KIND)) for path in runs], self._carries)
 
     def close(self) -> None:
         """Remove the files, and drop the numbers in memory."""
-        for path in self._runs:
-            path.unlink(missing_ok=True)
+        _remove_files(self._runs)
         self._runs, self._held = [], []
+
+
+def _remove_files(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _slice_values(values: Values | None, start: int, end: int) -> dict[str, Values]:
@@ -155,37 +172,56 @@ class SortedStream:
 
     def __init__(self, blocks: Iterator[Records]) -> None:
         self._blocks = blocks
-        self._keys: Keys = np.empty(0, np.uint64)
-        self._values: Values | None = None
+        self._held: list[Records] = []
+        self._count = 0
 
     def reach(self, count: int) -> int | None:
         """Return a bound with at most `count` numbers before it; None if no more are left."""
-        while len(self._keys) <= count:
+        while self._count <= count:
             block = next(self._blocks, None)
             if block is None:
                 return None
-            keys, values = block
-            if values is not None:
-                held = self._values if self._values is not None else np.empty(0)
-                self._values = np.concatenate([held, values])
-            self._keys = np.concatenate([self._keys, keys])
-        return int(self._keys[count])
+            self._held.append(block)
+            self._count += len(block[0])
+        for keys, _ in self._held:
+            if count < len(keys):
+                break
+            count -= len(keys)
+        return int(keys[count])
 
     def until(self, bound: int | None) -> Records:
         """Remove and return the numbers before `bound`, a result of `reach`; all if it is None."""
-        end = (
-            len(self._keys) if bound is None else int(np.searchsorted(self._keys, np.uint64(bound)))
-        )
-        taken = self._keys[:end], None if self._values is None else self._values[:end]
-        self._keys = self._keys[end:]
-        self._values = None if self._values is None else self._values[end:]
-        return taken
+        taken: list[Records] = []
+        rest: list[Records] = []
+        for keys, values in self._held:
+            end = len(keys) if bound is None else int(np.searchsorted(keys, np.uint64(bound)))
+            taken.append((keys[:end], None if values is None else values[:end]))
+            if end < len(keys):
+                rest.append((keys[end:], None if values is None else values[end:]))
+        self._held = rest
+        self._count = sum(len(keys) for keys, _ in rest)
+        carried = [values for _, values in taken if values is not None]
+        keys = np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in taken)])
+        return keys, np.concatenate(carried) if carried else None
 
 
-def cut_windows(streams: list[SortedStream], most: int) -> Iterator[int | None]:
+WHOLE_DOCUMENTS = 32
+"""The bits of a number below its document's rank: see `cut_windows`."""
+
+
+def cut_windows(
+    streams: list[SortedStream], most: int, bits: int = WHOLE_DOCUMENTS
+) -> Iterator[int | None]:
     """Yield bounds that cut streams of pairs into windows of about `most` pairs of each stream.
 
-    All pairs of a document are in one window. The last bound is None.
+    Args:
+        streams: What is cut; the caller takes everything before each bound.
+        most: More than this many pairs of a stream are in a window only if they can't be parted.
+        bits: Numbers that differ in their lowest `bits` only are in one window: all pairs of a
+            document; with 0 a window may end anywhere.
+
+    Yields:
+        The bounds, None at last.
     """
     last = 0
     while True:
@@ -193,7 +229,7 @@ def cut_windows(streams: list[SortedStream], most: int) -> Iterator[int | None]:
         if not ahead:
             yield None
             return
-        bound = min(ahead) >> 32 << 32
+        bound = min(ahead) >> bits << bits
         if bound > last:
             yield (last := bound)
         else:

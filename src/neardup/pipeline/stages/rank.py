@@ -6,7 +6,7 @@ memory budget requires.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,17 +116,79 @@ def collapse_identical(
     return count
 
 
+@dataclass(frozen=True)
+class HashedRanks:
+    """Documents by rank, and both halves of the content hash of each."""
+
+    first: NDArray[np.uint64]
+    second: NDArray[np.uint64]
+    ranks: Ranks
+
+    @classmethod
+    def join(cls, parts: Sequence[HashedRanks]) -> HashedRanks:
+        columns = ((part.first, part.second, part.ranks) for part in parts)
+        return cls(*map(np.concatenate, zip(*columns, strict=True)))
+
+    def copies(self) -> tuple[Ranks, Ranks]:
+        """Return the best rank of the documents that each copy is identical to, and its own."""
+        members, leaders = self._group()
+        ranks = self.ranks[members]
+        return leaders[leaders != ranks], ranks[leaders != ranks]
+
+    def without_copies(self) -> HashedRanks:
+        members, leaders = self._group()
+        kept = np.ones(len(self.ranks), bool)
+        kept[members[leaders != self.ranks[members]]] = False
+        return HashedRanks(self.first[kept], self.second[kept], self.ranks[kept])
+
+    def _group(self) -> tuple[Ranks, Ranks]:
+        """Return the places of documents that share a hash, and the best rank that has it."""
+        members, starts, sizes = group_equal_hashes(self.first, self.second)
+        if not len(members):
+            return members, members
+        return members, np.repeat(np.minimum.reduceat(self.ranks[members], starts), sizes)
+
+
 def _find_copies(
     sketches: Sketches, ranking: Ranking, budget: Budget
 ) -> Iterator[tuple[Ranks, Ranks]]:
-    """Yield the ranks of copies, each with the best rank of its group, slice by slice."""
-    for first, second, documents in _read_slices(sketches, budget):
-        members, starts, sizes = group_equal_hashes(first, second)
-        ranks = ranking.of(documents[members])
-        if len(ranks):
-            leaders = np.repeat(np.minimum.reduceat(ranks, starts), sizes)
-            is_copy = leaders != ranks
-            yield leaders[is_copy], ranks[is_copy]
+    """Yield the ranks of copies, each with the best rank of its group, slice by slice.
+
+    A slice is one batch, unless one document has so many copies that they don't fit.
+    """
+    room = budget.share(2)
+    bits = count_slice_bits(len(sketches), BYTES_PER_HASH, room)
+    for wanted in range(1 << bits):
+        batches = _read_batches(sketches, ranking, bits, wanted, room // BYTES_PER_HASH)
+        batch, following = next(batches), next(batches, None)
+        if following is None:
+            yield batch.copies()
+            continue
+        best = batch.without_copies()
+        while following is not None:
+            best = HashedRanks.join([best, following]).without_copies()
+            following = next(batches, None)
+        for batch in _read_batches(sketches, ranking, bits, wanted, room // BYTES_PER_HASH):
+            yield HashedRanks.join([best, batch]).copies()
+
+
+def _read_batches(
+    sketches: Sketches, ranking: Ranking, bits: int, wanted: int, most: int
+) -> Iterator[HashedRanks]:
+    """Yield the usable documents of a slice, at most about `most` at once; at least one batch."""
+    empty = np.empty(0, np.uint64)
+    parts, count = [HashedRanks(empty, empty, np.empty(0, np.int64))], 0
+    for block in sketches.blocks:
+        if count >= most:
+            batch, parts, count = HashedRanks.join(parts), [], 0
+            yield batch
+        first, second = block.column("content")
+        chosen = np.flatnonzero(block.usable() & in_slice(first, bits, wanted))
+        ranks = ranking.of(chosen + block.start)
+        parts.append(HashedRanks(first[chosen], second[chosen], ranks))
+        count += len(chosen)
+    batch, parts = HashedRanks.join(parts), []
+    yield batch
 
 
 def group_equal_hashes(
@@ -149,23 +211,6 @@ def group_equal_hashes(
         starts = np.flatnonzero(fresh)
         sizes = np.diff(starts, append=len(members))
     return members, starts, sizes
-
-
-def _read_slices(
-    sketches: Sketches, budget: Budget
-) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64], Ranks]]:
-    """Yield both halves of the content hashes, and the numbers, of usable documents, in slices."""
-    bits = count_slice_bits(len(sketches), BYTES_PER_HASH, budget.share(2))
-    for wanted in range(1 << bits):
-        parts: list[tuple[NDArray[Any], ...]] = []
-        for block in sketches.blocks:
-            content = block.column("content")
-            chosen = np.flatnonzero(block.usable() & in_slice(content[0], bits, wanted))
-            parts.append((*content[:, chosen], chosen + block.start))
-        if not parts:
-            return
-        first, second, documents = (np.concatenate(column) for column in zip(*parts, strict=True))
-        yield first, second, documents.astype(np.int64)
 
 
 def count_slice_bits(documents: int, each: int, room: int) -> int:

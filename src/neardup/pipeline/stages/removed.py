@@ -13,7 +13,7 @@ from neardup.pipeline.budget import Budget
 from neardup.pipeline.sorting import Records, SortedStream, Sorter, cut_windows, split_pairs
 from neardup.pipeline.stages.rank import Ranking
 
-RECORDS_AT_ONCE = 1 << 18
+RECORDS_AT_ONCE = 1 << 17
 EXACT_BIT = np.uint64(1)
 NO_WITNESS = 2**31 - 1
 """The number of an unknown witness; no document has it."""
@@ -71,9 +71,18 @@ class RemovedDocuments:
 
     def clusters(self) -> Iterator[tuple[Integers, Integers]]:
         """Yield the kept documents that have copies, in input order, and how many each has."""
+        held, more = np.empty(0, np.int64), 0
         for keys, _ in _read_windows(self._clusters):
-            kept, copies = np.unique((keys >> np.uint64(32)).astype(np.int64), return_counts=True)
-            yield kept, copies
+            kept, starts = np.unique((keys >> np.uint64(32)).astype(np.int64), return_index=True)
+            copies = np.diff(starts, append=len(keys))
+            if len(held) and held[0] == kept[0]:
+                copies[0] += more
+            elif len(held):
+                yield held, np.array([more])
+            yield kept[:-1], copies[:-1]
+            held, more = kept[-1:], int(copies[-1])  # it may have copies in the next window too
+        if len(held):
+            yield held, np.array([more])
 
     def close(self) -> None:
         self._removed.close()
@@ -82,7 +91,7 @@ class RemovedDocuments:
 
 def _read_windows(sorter: Sorter) -> Iterator[Records]:
     stream = SortedStream(iter(sorter))
-    for bound in cut_windows([stream], RECORDS_AT_ONCE):
+    for bound in cut_windows([stream], RECORDS_AT_ONCE, bits=0):
         records = stream.until(bound)
         if len(records[0]):
             yield records
@@ -102,12 +111,16 @@ def collect_removed(
     an earlier corpus, of which nothing is removed.
     """
     removed, identical = SortedStream(decided), SortedStream(iter(copies))
-    for bound in cut_windows([removed, identical], RECORDS_AT_ONCE):
-        pairs, similarity = removed.until(bound)
+    known = np.empty(0, np.uint64), np.empty(0)
+    for bound in cut_windows([removed, identical], RECORDS_AT_ONCE, bits=0):
+        pairs, similarity = removed.until(None if bound is None else _next_document(bound))
         assert similarity is not None or not len(pairs)  # noqa: S101
         similar = np.empty(0) if similarity is None else similarity
         witness, loser = split_pairs(pairs)
         verdicts.add(ranking.documents(loser), ranking.documents(witness), similar, exact)
+        # Copies of the last document of a window may be in the next one too.
+        known = np.append(known[0][-1:], pairs), np.append(known[1][-1:], similar)
+        witness, loser = split_pairs(known[0])
         twins, _ = identical.until(bound)
         leader = (twins >> np.uint64(32)).astype(np.int64)
         copy = ranking.documents((twins & np.uint64(0xFFFFFFFF)).astype(np.int64))
@@ -116,6 +129,11 @@ def collect_removed(
         is_removed = place < len(loser)
         is_removed[is_removed] = loser[place[is_removed]] == leader[is_removed]
         pair, is_kept = place[is_removed], ~is_removed
-        verdicts.add(copy[is_removed], ranking.documents(witness[pair]), similar[pair], exact)
+        verdicts.add(copy[is_removed], ranking.documents(witness[pair]), known[1][pair], exact)
         ones = np.ones(np.count_nonzero(is_kept))
         verdicts.add(copy[is_kept], ranking.documents(leader[is_kept]), ones, True)
+
+
+def _next_document(bound: int) -> int:
+    """Return the first number of the document after that of `bound`."""
+    return (bound >> 32) + 1 << 32

@@ -184,14 +184,14 @@ def sample_clusters(
     chosen: dict[int, list[tuple[float, int]]] = {kept: [] for kept, _ in largest}
     near: list[tuple[int, int, float]] = []
     other: list[tuple[int, int, float]] = []
-    wanted = np.array(sorted(chosen), np.int64)
     for batch in verdicts:
-        of_largest = np.isin(batch.witnesses, wanted)
-        for place in np.flatnonzero(of_largest).tolist():
-            copies = chosen[int(batch.witnesses[place])]
-            copies.append((float(batch.similarity[place]), int(batch.documents[place])))
-            copies.sort()
-            del copies[SAMPLED_COPIES:]
+        for kept, copies in chosen.items():
+            places = np.flatnonzero(batch.witnesses == kept)
+            least = places[np.argsort(batch.similarity[places], kind="stable")[:SAMPLED_COPIES]]
+            found = zip(
+                batch.similarity[least].tolist(), batch.documents[least].tolist(), strict=True
+            )
+            copies[:] = sorted([*copies, *found])[:SAMPLED_COPIES]
         for listed, mask in ((near, batch.similarity < 1.0), (other, batch.similarity >= 1.0)):
             for place in np.flatnonzero(mask)[: SHOWN_ROWS - len(listed)].tolist():
                 listed.append(
