@@ -81,6 +81,13 @@ class Comparison:
         similarities: NDArray[Any] = kernel(*self.arrays, left, right, bound)
         return similarities
 
+    def for_many_pairs(self) -> Comparison:
+        """Return a comparison with the same results that compares faster after some preparation.
+
+        Worth it for many more pairs than candidates, most of which are not similar.
+        """
+        return self
+
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
         """Return the best-ranked candidate of each one's component, and the comparisons made.
 
@@ -121,6 +128,30 @@ class Exact(Comparison):
     @property
     def documents(self) -> int:
         return len(self.offsets) - 1
+
+    def for_many_pairs(self) -> Comparison:
+        if self.measure != MEASURES["jaccard"]:
+            return self
+        parities = kernels.set_parities(self.shingles, self.offsets)
+        return Pruned(self.shingles, self.offsets, self.threshold, parities=parities)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned(Exact):
+    """Sets that are compared by Jaccard only if their parities don't rule out that it is enough.
+
+    Attributes:
+        parities: What `kernels.set_parities` returns.
+    """
+
+    parities: NDArray[np.uint64]
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        bound = self.threshold if least is None else least
+        similarities: NDArray[Any] = kernels.exact_pairs_pruned(
+            *self.arrays, self.parities, left, right, bound
+        )
+        return similarities
 
 
 @dataclass(frozen=True)

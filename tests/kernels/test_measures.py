@@ -34,6 +34,28 @@ def test_exact_pairs_equal_jaccard(rows, threshold):
         assert similarity == (truth if truth >= threshold else -1.0)
 
 
+@given(
+    st.lists(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=40), min_size=1, max_size=4),
+    st.sets(st.integers(0, 2**64 - 1), max_size=60),
+    thresholds,
+)
+def test_pruning_by_parities_changes_no_similarity(own, shared, threshold):
+    rows = [*(row | shared for row in own), *own]
+    left, right = every_pair(len(rows))
+    comparison = exact(rows, threshold)
+    pruned = comparison.for_many_pairs()
+    assert pruned is not comparison
+    for least in (None, 0.0, 0.5):
+        want = comparison.pairs(left, right, least)
+        assert pruned.pairs(left, right, least).tolist() == want.tolist()
+
+
+def test_parities_rule_out_nothing_that_is_identical_or_nearly():
+    rows = [set(range(0, 2**64, 2**64 // 900)) - {number << 54} for number in range(40)]
+    left, right = every_pair(len(rows))
+    assert (exact(rows, 0.9).for_many_pairs().pairs(left, right) > 0.99).all()
+
+
 @given(st.integers(1, 100), thresholds, st.randoms(use_true_random=False))
 def test_slot_pairs_equal_the_share_of_equal_slots(slots, threshold, random):
     rows = [[random.randint(0, 1) for _ in range(slots)] for _ in range(4)]

@@ -200,6 +200,25 @@ def test_members_are_paired_unless_they_are_connected(graph, fresh, most, last, 
 # -- who stays ----------------------------------------------------------------------------------
 
 
+some_pairs = st.dictionaries(st.integers(0, 30), st.booleans())
+
+
+@given(some_pairs, some_pairs)
+def test_wanted_pairs_are_merged_into_known_ones(wanted, known):
+    """A pair is hot (its lowest bit is set) if it is in all places where it occurs."""
+    arrays = (
+        np.array([pair << 1 | hot for pair, hot in sorted(side.items())], np.uint64)
+        for side in (wanted, known)
+    )
+    got = [column.tolist() for column in kernels.merge_pairs(*arrays)]
+    pairs = sorted({**wanted, **known})
+    hot = [wanted.get(pair, True) and known.get(pair, True) for pair in pairs]
+    assert got[0] == [pair << 1 | is_hot for pair, is_hot in zip(pairs, hot, strict=True)]
+    assert got[1] == [pair in known for pair in pairs]
+    assert got[2] == [pair in wanted for pair in pairs]
+    assert got[3] == [known.get(pair) != is_hot for pair, is_hot in zip(pairs, hot, strict=True)]
+
+
 @given(st.integers(2, 15), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_a_document_is_removed_by_the_best_ranked_kept_one_that_counts(count, shift, random):
     pairs = [(u, v) for v in range(count) for u in range(v) if random.random() < 0.5]

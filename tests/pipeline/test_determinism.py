@@ -125,6 +125,7 @@ def test_answer_is_the_same_with_little_memory(
     for module in (decide, pairs):
         monkeypatch.setattr(module, "PAIRS_AT_ONCE", 50)
     monkeypatch.setattr(compare, "PAIRS_PER_CALL", 30)
+    monkeypatch.setattr(compare, "MANY_PAIRS", 0)
     monkeypatch.setattr("neardup.pipeline.stages.removed.RECORDS_AT_ONCE", 20)
     monkeypatch.setattr("neardup.pipeline.set_files.SET_BLOCK_BYTES", 500)
     monkeypatch.setattr("neardup.pipeline.set_files.READ_GAP", 100)

@@ -104,6 +104,7 @@ KERNELS = {
         "kept_in",
         "leader_pairs",
         "member_pairs",
+        "merge_pairs",
         "settle",
     ),
     "shingles": (
@@ -138,6 +139,7 @@ KERNELS = {
         "components_slots",
         "contained_pairs",
         "exact_pairs",
+        "exact_pairs_pruned",
         "join_all",
         "keep_bags",
         "keep_contained",
@@ -145,6 +147,7 @@ KERNELS = {
         "keep_near",
         "keep_slots",
         "near_pairs",
+        "set_parities",
         "slot_pairs",
         "to_roots",
     ),

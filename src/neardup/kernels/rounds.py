@@ -73,6 +73,29 @@ def leader_pairs(
     return out[:count], starts.size - 1, 0, longest
 
 
+@kernel(U64, U64)
+def merge_pairs(wanted, known):
+    """Merge wanted pairs into known ones; both are sorted, without repeats.
+
+    A pair is hot if all of its appearances are. Returns the pairs, and for each whether it was
+    known, whether it is wanted, and whether it is new or not hot any more.
+    """
+    out = np.empty(wanted.size + known.size, np.uint64)
+    was_known, is_wanted = np.zeros(out.size, np.bool_), np.zeros(out.size, np.bool_)
+    is_fresh = np.zeros(out.size, np.bool_)
+    i, j, count = 0, 0, 0
+    while i < wanted.size or j < known.size:
+        take = i < wanted.size and (j == known.size or (wanted[i] | U(1)) <= (known[j] | U(1)))
+        again = j < known.size and (i == wanted.size or (known[j] | U(1)) <= (wanted[i] | U(1)))
+        out[count] = known[j] if again else wanted[i]
+        if again and take:
+            out[count] &= wanted[i]  # they differ in the lowest bit only
+        was_known[count], is_wanted[count] = again, take
+        is_fresh[count] = not again or out[count] != known[j]
+        i, j, count = i + np.int64(take), j + np.int64(again), count + 1
+    return out[:count], was_known[:count], is_wanted[:count], is_fresh[:count]
+
+
 @kernel(U64, F64, OUT_U8, OUT_U8, OUT_U8, int64)
 def decide(pairs, similarity, marks, state, bound, shift):
     """Decide each document on the right of a pair, in rank order.

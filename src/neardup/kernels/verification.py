@@ -30,6 +30,7 @@ from neardup.kernels.compile import (
     kernel,
     kernel_for,
 )
+from neardup.kernels.intrinsics import bits_set
 from neardup.kernels.measures import (
     Bags,
     Fingerprints,
@@ -182,6 +183,43 @@ def exact_pairs(shingles, offsets, left, right, threshold):
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
         out[i] = exact_similarity((shingles, offsets), left[i], right[i], threshold)
+    return out
+
+
+PARITY_WORDS = 8
+"""64-bit words of the parities of a set: one line of a processor's cache."""
+
+
+@kernel(U64, I64)
+def set_parities(shingles, offsets):
+    """Return for each set, by the leading bits of a shingle, whether it has an odd number of them.
+
+    The bits that differ between two sets are at most as many as the shingles that only one has.
+    """
+    out = np.zeros((offsets.size - 1, PARITY_WORDS), np.uint64)
+    for row in range(offsets.size - 1):
+        for at in range(offsets[row], offsets[row + 1]):
+            place = shingles[at] >> np.uint64(55)
+            out[row, place >> np.uint64(6)] ^= np.uint64(1) << (place & np.uint64(63))
+    return out
+
+
+@kernel(U64, I64, U64_ROWS, I64, I64, float64)
+def exact_pairs_pruned(shingles, offsets, parities, left, right, threshold):
+    """Return what `exact_pairs` does, faster for sets of which `set_parities` shows that they
+    differ in too many shingles."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        u, v = left[i], right[i]
+        both = offsets[u + 1] - offsets[u] + offsets[v + 1] - offsets[v]
+        apart = 0
+        for word in range(PARITY_WORDS):
+            apart += bits_set(parities[u, word] ^ parities[v, word])
+        common = (both - apart) // 2  # at most
+        if common / (both - common) < threshold:
+            out[i] = -1.0
+        else:
+            out[i] = exact_similarity((shingles, offsets), u, v, threshold)
     return out
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup import kernels
 from neardup.formats.blocks import BlockReader, BlockWriter
 
 RUN_KIND = "run"
@@ -253,20 +254,7 @@ class MergedPairs:
 
 def merge_pairs(wanted: Keys, known: Keys) -> MergedPairs:
     """Merge wanted pairs into known ones. Both are sorted, without repeats."""
-    place = np.searchsorted(known | HOT, wanted & ~HOT)
-    is_known = place < len(known)
-    is_known[is_known] = (known[place[is_known]] | HOT) == (wanted[is_known] | HOT)
-    again, new = place[is_known], place[~is_known]
-    pairs = known.copy()
-    pairs[again] &= wanted[is_known] | ~HOT
-    current = np.zeros(len(known), bool)
-    current[again] = True
-    return MergedPairs(
-        np.insert(pairs, new, wanted[~is_known]),
-        np.insert(np.ones(len(known), bool), new, False),
-        np.insert(current, new, True),
-        np.insert(pairs != known, new, True),
-    )
+    return MergedPairs(*kernels.merge_pairs(wanted, known))
 
 
 def read_pairs(path: Path) -> Iterator[Records]:

@@ -17,6 +17,7 @@ from support import batch_engine
 from neardup import reference
 from neardup.errors import FormatError
 from neardup.formats.blocks import BlockReader, BlockWriter
+from neardup.pipeline.run import run_job
 from neardup.pipeline.sorting import split_pairs
 from neardup.pipeline.stages import decide
 from neardup.pipeline.stages.band import BUCKETS_KIND, BucketFiles
@@ -237,3 +238,17 @@ def test_damaged_pairs_are_an_error_that_names_the_file(tmp_path: Path) -> None:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         with pytest.raises(FormatError, match=decide.VERIFIED):
             answer(rounds_of(graph, tmp_path, 2, chance, Verifier(graph)))
+
+
+def test_a_run_says_when_hot_buckets_make_most_comparisons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decide, "LEAST_WARNED", 500)
+    shared = " ".join(f"s{word}" for word in range(30))
+    hot = [{"text": f"{shared} {' '.join(f'd{n}w{k}' for k in range(30))}"} for n in range(150)]
+    for name, documents in (("hot", hot), ("usual", batch_engine.rows(5, 150))):
+        progress = batch_engine.Silent()
+        inputs = batch_engine.write(tmp_path / f"{name}-in", documents)
+        run_job(batch_engine.job(inputs, tmp_path / name), progress)
+        warnings = [line for line in progress.said if "comparisons so far" in line]
+        assert len(warnings) == (name == "hot"), progress.said

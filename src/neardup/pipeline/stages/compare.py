@@ -23,6 +23,9 @@ PAIRS_PER_CALL = 1 << 14
 BYTES_PER_PAIR = 64
 """About the memory for a pair besides its sets."""
 
+MANY_PAIRS = 8
+"""From this many pairs a document on, most are of hot buckets, and hardly any is similar."""
+
 Integers = NDArray[np.int64]
 
 
@@ -92,6 +95,8 @@ class PairComparer:
         least: float | None,
     ) -> NDArray[np.float64]:
         """Compare pairs of documents, which are among the sorted `documents` of the comparison."""
+        if len(left) >= MANY_PAIRS * len(documents):
+            comparison = comparison.for_many_pairs()
         left, right = np.searchsorted(documents, left), np.searchsorted(documents, right)
 
         def compare_from(start: int) -> NDArray[np.float64]:

@@ -52,6 +52,15 @@ VERIFIED, VERDICTS = "verified", "verdicts"
 BYTES_PER_DECIDED_PAIR = 160
 """About the memory for a pair while it is merged, verified and decided."""
 
+LEAST_WARNED, WARNED_PER_DOCUMENT = 10_000_000, 20
+"""Comparisons from which on a run warns of hot buckets, in all and for each document."""
+
+HOT_WARNING = (
+    "{:,} comparisons so far, of which {:,} found similar documents: many documents share a part "
+    "that is not enough to be similar; --strip lines leaves out lines that many documents have, "
+    "and a lower --limit compares with fewer documents of a bucket"
+)
+
 CHANGED = np.uint8(4)
 """The bit of a document's state that the last round has changed its decision."""
 
@@ -72,6 +81,11 @@ class RoundTally:
     rounds: int = 0
     verified: int = 0
     similar: int = 0
+
+    def is_wasteful(self, documents: int) -> bool:
+        """Whether there are very many pairs a document, of which hardly any is similar."""
+        least = max(LEAST_WARNED, WARNED_PER_DOCUMENT * documents)
+        return self.verified >= least and self.similar < self.verified // 100
 
 
 @dataclass
@@ -289,6 +303,15 @@ def decide_documents(
         return Decision(
             *connect_components(buckets, ranked.state, new, compare, stage.folder, job.budget)
         )
+    warned = False
+
+    def advance(count: int) -> None:
+        nonlocal warned
+        progress.advance(count)
+        if not warned and rounds.tally.is_wasteful(len(ranked.state)):
+            progress.say(HOT_WARNING.format(rounds.tally.verified, rounds.tally.similar))
+            warned = True
+
     rounds = Rounds(
         buckets,
         ranked.state,
@@ -297,7 +320,7 @@ def decide_documents(
         stage.folder,
         key,
         job.budget,
-        progress.advance,
+        advance,
         new,
     )
     return Decision(rounds.run(), rounds.tally)
