@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.definition import POINT
 from support.strategies import corpora
@@ -155,7 +155,6 @@ def test_empty_list_gives_an_empty_result():
 
 
 @pytest.mark.parametrize("measure", CHOICES)
-@settings(max_examples=100)
 @given(corpora(most=12), st.sampled_from([0.3, 0.6]), st.integers(1, 2))
 def test_answer_is_that_of_the_reference(measure, texts, threshold, limit):
     spec = Spec(size=2, slots=POINT["slots"])

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import MinHash, MinHashLSH, RemovableMinHash, Spec, WeightedMinHash
@@ -35,7 +35,6 @@ def meet(a, b, bands, rows):
     return equal.all(axis=1).any()
 
 
-@settings(max_examples=60)
 @given(st.lists(sets, min_size=1, max_size=8), sets, st.data())
 def test_query_returns_the_sets_that_share_a_band(inserted_sets, query, data):
     index = MinHashLSH(slots=12, params=(4, 3))
@@ -184,7 +183,6 @@ def test_probes_need_second_values():
         index.query(of([1]), probes=-1)
 
 
-@settings(max_examples=60)
 @given(sets, sets)
 def test_probes_find_sets_that_differ_in_one_slot(query, other):
     index = MinHashLSH(slots=12, params=(4, 3))

@@ -228,6 +228,7 @@ def ask(
     )
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(("name", "title"), combinations(QUESTIONS))
 def test_engine_gives_the_definition_s_answer(
     request: pytest.FixtureRequest, tmp_path: Path, name: str, title: str
@@ -245,6 +246,7 @@ def test_engine_gives_the_definition_s_answer(
     assert vetoed > 5 or "distinguish" not in question
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(("name", "title"), combinations(AS_IN_MEMORY))
 def test_engine_gives_the_answer_of_the_library(
     request: pytest.FixtureRequest, tmp_path: Path, name: str, title: str
@@ -310,6 +312,7 @@ def random_questions() -> list[object]:
     ]
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(("name", "question"), random_questions())
 def test_engine_keeps_its_promises_on_random_corpora(
     tmp_path_factory: pytest.TempPathFactory, name: str, question: Row

@@ -414,9 +414,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(members=st.dictionaries(NAMES, st.binary(max_size=1500), min_size=1, max_size=6))
 def test_any_tar_of_the_standard_library(
     tmp_path: Path, read: Read, rewrite: Rewrite, members: Members

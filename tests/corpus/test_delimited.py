@@ -104,9 +104,7 @@ def test_keep_values_are_numbers_if_all_are(tmp_path: Path, read: Read, size: in
 CELLS = st.text(st.sampled_from('a"é,\n\r\t \U0001f600'), max_size=8)
 
 
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(CELLS, CELLS), max_size=12),
     size=st.integers(1, 60),

@@ -132,9 +132,7 @@ def test_dialect_without_a_csv_file_is_refused(tmp_path: Path) -> None:
 CELLS = st.text(st.sampled_from(["a", "b", ";", ",", '"', "'", "|", "\n", "\r", "ü", " "]))
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6),
     delimiter=st.sampled_from([";", "|", "\t", ","]),

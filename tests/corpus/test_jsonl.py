@@ -192,7 +192,7 @@ def test_a_line_beyond_the_limit_is_rejected(
 TEXTS = st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=40), max_size=20)
 ENDINGS = st.sampled_from(["\n", "\r\n", "\n\n", " \n"])
 PRIVATE_FOLDER = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -49,9 +49,7 @@ def test_kept_lines_are_copied_byte_for_byte(
     assert os.listdir(out.parent) == [out.name]
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.text(st.sampled_from('{} \t\r"xé\x0b\x0c'), max_size=6), max_size=20),
     keep=st.lists(st.booleans(), min_size=20, max_size=20),

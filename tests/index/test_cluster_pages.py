@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 import neardup
 from neardup.index.cluster_pages import PageMark, _whole_clusters, list_clusters
@@ -50,7 +51,7 @@ def by_definition(index: neardup.Index) -> list[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("memory", [None, 20_000])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(
     topics=st.lists(st.integers(0, 8), min_size=1, max_size=40),
     removed=st.lists(st.integers(0, 39), max_size=12),
@@ -74,7 +75,7 @@ def test_pages_hold_every_cluster_once_largest_first(
         assert read_all(reader, limit) == by_definition(reader)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.sets(st.tuples(st.integers(1, 5), st.integers(6, 30)), max_size=30),
     st.lists(st.integers(0, 30), max_size=6),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup.errors import FormatError, OutputError, ParameterError
 from neardup.index import segment
@@ -68,7 +69,7 @@ def filled(spills: list[list[list[tuple[int, int]]]]) -> list[dict[int, list[int
     return [{key: sorted(numbers) for key, numbers in buckets.items()} for buckets in held]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     st.lists(spills, max_size=4),
     spills,
@@ -134,7 +135,7 @@ def expected(twins, wanted, dead, limit) -> list[list[list[int]]]:
     ]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(spills, st.integers(0, TABLES))
 def test_segment_counts_postings_and_buckets(given_runs, first_tables):
     spill = [postings(table) for table in given_runs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import neardup
@@ -114,7 +114,6 @@ def exported(tmp_path_factory):
 
 
 @given(st.data())
-@settings(max_examples=40)
 def test_cut_or_altered(tmp_path_factory, exported, data):
     folder = tmp_path_factory.mktemp("damaged")
     at = data.draw(st.integers(0, len(exported) - 1))

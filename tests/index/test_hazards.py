@@ -203,7 +203,7 @@ def test_queries_while_witnesses_are_removed(tmp_path):
         threads = [threading.Thread(target=look, args=(one,)) for one in (index, index, reader)]
         for thread in threads:
             thread.start()
-        for turn in range(60):
+        for turn in range(20):
             index.remove("a")
             index.add("a", TEXT)
             index.add("b", NEAR + " again" * (turn % 2), replace=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.posts import spam_posts
+from support.strategies import examples
 
 import neardup
 from neardup.errors import (
@@ -230,7 +231,7 @@ WORDS = [f"w{number}" for number in range(12)]
 
 
 @given(st.randoms(use_true_random=False), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(12))
 def test_whatever_is_removed_every_copy_has_a_living_witness(tmp_path_factory, chance, reopen):
     path = tmp_path_factory.mktemp("index")
     texts: dict[str, str] = {}

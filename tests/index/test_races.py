@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import batch_engine
-from support.strategies import corpora
+from support.strategies import corpora, examples
 
 import neardup
 from neardup import Index, reference
@@ -69,7 +69,7 @@ def test_the_same_text_is_new_once(index: Index) -> None:
 
 def test_similar_texts_are_new_once(index: Index) -> None:
     """No two kept documents that share a bucket are similar, however they come."""
-    texts = batch_engine.texts(5, 400)
+    texts = batch_engine.texts(5, 150)
     at_once(lambda n: [index.add(f"{n}-{at}", text) for at, text in enumerate(texts)], 4)
     in_order = {
         f"{n}-{at}": text for n in range(4) for at, text in enumerate(texts) if text.strip()
@@ -105,7 +105,7 @@ def test_a_document_is_removed_once(index: Index) -> None:
 
 def test_readers_see_what_is_committed(index: Index) -> None:
     """Never an error, a document that was removed, or one that nobody has acknowledged or begun."""
-    texts = [text for text in batch_engine.texts(7, 800, words=40) if text.strip()]
+    texts = [text for text in batch_engine.texts(7, 300, words=40) if text.strip()]
     world = World(index, texts)
     with ThreadPoolExecutor(4) as threads:
         readers = [threads.submit(world.read, seed) for seed in range(3)]
@@ -265,7 +265,7 @@ def cut_corpora(draw: st.DrawFn) -> list[list[str]]:
     return [texts[begin:end] for begin, end in zip([0, *cuts], ends, strict=True)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(cut_corpora(), st.integers(1, 4), st.booleans(), st.sampled_from([None, 1]))
 def test_the_answer_of_the_batch_engine(
     batches: list[list[str]], limit: int, reopened: bool, memory: int | None

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.index_corpora import asked, chained, corpora, decided, filled, ids_of, in_step
+from support.strategies import examples
 
 import neardup
 from neardup.errors import Busy, OutputError, ParameterError, UsageError
@@ -65,7 +66,7 @@ def do(index: neardup.Index, deed: str, at: int, text: str) -> None:
 
 
 @given(texts=corpora(12, 30), deeds=Deeds, chance=st.integers(0, 99))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_shadow_follows_documents_added_and_removed(tmp_path_factory, texts, deeds, chance):
     folder, more = tmp_path_factory.mktemp("shadow"), chained(random.Random(chance), 6)
     with filled(folder / "a", texts, **OLD) as index, filled(folder / "b", texts, **NEW) as fresh:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.index_corpora import asked, chained, corpora, decided, filled, ids_of
+from support.strategies import examples
 
 import neardup
 from neardup.corpus.documents import Documents, text_column
@@ -53,7 +54,7 @@ def fresh_options(before: dict, point: dict, index: neardup.Index) -> dict:
 
 @pytest.mark.parametrize(("before", "point"), POINTS)
 @given(texts=corpora(2, 40), removed=st.sets(st.integers(0, 39)))
-@settings(max_examples=6)
+@settings(max_examples=examples(3))
 def test_promoted_index_equals_one_made_at_that_operating_point(
     before, point, tmp_path_factory, texts, removed
 ):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.index_corpora import chained, corpora, filled
+from support.strategies import examples
 
 import neardup
 from neardup.errors import ParameterError
@@ -18,7 +19,7 @@ FEW = {"shingle": "word:2", "threshold": 0.5, "bands": 3, "rows": 6, "slots": 24
 
 
 @given(texts=corpora(5, 25), probes=st.integers(0, 18), seed=st.integers(0, 99))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_probes_by_definition(tmp_path_factory, texts, probes, seed):
     words = random.Random(seed).sample(texts[-1].split(), 27)
     asked = [texts[0] + " more", " ".join(words), texts[-1]]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import kernels, reference
 from neardup.evaluation.truth import SetJoin, TokenSets
@@ -30,7 +31,7 @@ def ragged(rows) -> Ragged:
 
 
 @pytest.mark.parametrize("way", [SetJoin.counting, SetJoin.matching, SetJoin.of])
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(collections, floors)
 def test_a_join_equals_its_twin(way, rows, floor):
     different = [set(row) for row in {frozenset(row): None for row in rows}]

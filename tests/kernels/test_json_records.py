@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import kernels
 from neardup.reference.json_records import (
@@ -56,7 +57,7 @@ def by_twin(data: bytes) -> JsonLines:
 
 
 @given(pieces_of_json, st.integers(1, 40))
-@settings(max_examples=600)
+@settings(max_examples=examples(150))
 @example(b'[1 "a,b"]', 1)
 @example(b'{"a":1}{"a":2}\n{"a":3},', 3)
 def test_the_kernel_agrees_with_its_twin_on_any_bytes(data: bytes, size: int) -> None:
@@ -66,7 +67,7 @@ def test_the_kernel_agrees_with_its_twin_on_any_bytes(data: bytes, size: int) ->
 
 
 @given(st.lists(values, max_size=5), indents, st.booleans(), st.integers(1, 50))
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 def test_the_lines_of_an_array_are_its_elements(
     elements: list[object], indent: int | str | None, ascii: bool, size: int
 ) -> None:
@@ -78,7 +79,7 @@ def test_the_lines_of_an_array_are_its_elements(
 
 
 @given(st.lists(st.dictionaries(st.text(), values, max_size=3), min_size=1, max_size=5), indents)
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 def test_the_lines_of_a_sequence_are_its_objects(
     objects: list[object], indent: int | str | None
 ) -> None:

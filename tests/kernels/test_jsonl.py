@@ -11,6 +11,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import kernels
 
@@ -96,7 +97,7 @@ LINE = (
 )
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=examples(300))
 @given(
     st.integers(0, len(LINE)),
     st.integers(0, 3),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from neardup import reference
@@ -22,7 +22,6 @@ def flat(rows):
     return np.array([x for row in rows for x in row], np.uint64), offsets
 
 
-@settings(max_examples=40)
 @given(documents, st.one_of(st.integers(1, 70), st.just(600)), hashes)
 @example([[7]], 1, 0)
 @example([[7], [], [7, 8]], 600, 0)

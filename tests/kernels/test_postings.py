@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup.index.postings import Postings, PostingTable
 from neardup.reference import filters as slow
@@ -32,7 +33,7 @@ def filled(
 
 
 @given(ENTRIES, st.sets(st.integers(0, 300)), st.integers(1, 9))
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 def test_postings_equal_their_twin(entries, dead, limit):
     table, twin = filled(entries)
     asked = sorted({key for key, _ in entries} | {7, 2**64 - 1})
@@ -55,7 +56,7 @@ def test_all_postings_are_listed_and_buckets_counted(entries, dead):
 
 
 @given(ENTRIES, st.sets(st.integers(0, 300)), st.integers(2, 90))
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 def test_compacted_is_the_same_without_the_dead_and_never_larger(entries, dead, slots):
     table, twin = filled(entries, slots)
     smaller = table.compacted(dead_array(dead))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import cluster, reference
 from neardup.lsh.buckets import group_by_key
@@ -24,7 +25,7 @@ def graphs(draw):
     return rows, keys
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(100))
 @given(graphs(), st.sampled_from([0.2, 0.5, 0.6, 2 / 3, 0.8, 1.0]), st.integers(1, 4))
 def test_stars_equal_the_definition(graph, threshold, limit):
     rows, keys = graph
@@ -61,7 +62,7 @@ def naive_components(count, keys, similar):
     return best
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(graphs(), st.sampled_from([0.2, 0.5, 0.8]))
 def test_components_equal_a_naive_search(graph, threshold):
     rows, keys = graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import cluster, reference
 from neardup.lsh.buckets import group_by_key
@@ -32,7 +33,7 @@ def test_containment_is_the_share_of_the_right_document_in_the_left(rows, thresh
         assert similarity == (truth if truth >= threshold else -1.0)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(
     st.lists(st.tuples(st.integers(0, 8), st.integers(1, 9)), min_size=1, max_size=14),
     st.sampled_from([0.2, 0.5, 2 / 3, 0.8, 1.0]),

@@ -37,9 +37,17 @@ def sources(folder: Path, extension: str, files: int = 9, each: int = 12) -> lis
     return paths
 
 
-@pytest.mark.parametrize("place", [0, 4, -1])
-@pytest.mark.parametrize("damage", [cut, garbage, emptied])
-@pytest.mark.parametrize("extension", ["jsonl.gz", "jsonl.zst", "parquet", "arrow"])
+def bad_files() -> list[object]:
+    """Every damage in every place in some format; in every format in the long run of the tests."""
+    return [
+        pytest.param(extension, damage, place, marks=pytest.mark.slow if (e + d + p) % 3 else [])
+        for e, extension in enumerate(["jsonl.gz", "jsonl.zst", "parquet", "arrow"])
+        for d, damage in enumerate([cut, garbage, emptied])
+        for p, place in enumerate([0, 4, -1])
+    ]
+
+
+@pytest.mark.parametrize(("extension", "damage", "place"), bad_files())
 def test_a_bad_file_is_named_or_skipped(
     tmp_path: Path, extension: str, damage: Callable[[Path], None], place: int
 ) -> None:

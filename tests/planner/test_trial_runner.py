@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import corpora
 
@@ -54,7 +54,6 @@ def runner_of(texts: list[str], of: TrialPoint) -> TrialRunner:
 
 
 @given(corpora(), st.sampled_from(["word:1", "word:2", "char:4"]), st.sampled_from([0.3, 0.5, 0.9]))
-@settings(max_examples=60)
 def test_counts_equal_the_reference_implementation(texts, shingle, threshold):
     """Also if the trial has other shingles and another threshold than the reference."""
     trial = replace(SMALL, shingle=shingle, threshold=threshold)

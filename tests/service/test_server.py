@@ -6,7 +6,7 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from support.posts import spam_posts
 from support.running import Running, running
 from support.serving import key, text
 
+from neardup import runtime
 from neardup.index.index import Index
 from neardup.service.api_keys import ApiKeys
 
@@ -77,21 +78,34 @@ def test_evaluate_scores_a_running_service(service: Running, tmp_path: Path) -> 
     assert ran.code == 0, ran.err
 
 
-def test_a_second_service_on_the_same_data_is_refused(service: Running) -> None:
-    ran = process("serve", "--data", service.data, "--port", 0)
-    assert ran.returncode == 1
-    assert "is written to by process" in ran.stderr.splitlines()[-1]
+Refused = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
-def test_taken_port_is_refused(service: Running) -> None:
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """Start a service that must not come to listen, in this process: its exit code and its log."""
+    monkeypatch.setattr(runtime, "say", runtime.say)
+    monkeypatch.setattr("neardup.service.server.tune_process", lambda: None)
+
+    def serve(data: Path, *options: object) -> tuple[int, list[dict[str, Any]]]:
+        ran = neardup("serve", "--data", data, *options)
+        logged = [json.loads(line) for line in ran.err.splitlines()]
+        assert logged[-1]["event"] == "failed"
+        assert "listening" not in {line["event"] for line in logged}
+        return ran.code, logged
+
+    return serve
+
+
+def test_taken_port_is_refused(service: Running, refused: Refused) -> None:
     other = service.data.parent / "other"
-    ran = process("serve", "--data", other, "--port", service.address[1])
-    assert ran.returncode == 2
-    assert "--port" in ran.stderr.splitlines()[-1]
+    code, logged = refused(other, "--port", service.address[1])
+    assert code == 2
+    assert "--port" in logged[-1]["message"]
 
 
 def test_service_with_preset_short_finds_spam_and_its_index_refuses_other_options(
-    tmp_path: Path,
+    tmp_path: Path, refused: Refused
 ) -> None:
     data, (first, _, _, again) = tmp_path / "data", spam_posts(4)
     with running(data, "--preset", "short", "--slots", "64") as service:
@@ -99,9 +113,9 @@ def test_service_with_preset_short_finds_spam_and_its_index_refuses_other_option
         post = partial(httpx.post, f"{service.url}/v1/documents")
         assert post(json={"id": "first", "text": first}).json()["status"] == "new"
         assert post(json={"id": "again", "text": again}).json()["duplicate_of"] == "first"
-    ran = process("serve", "--data", data, "--port", 0, "--shingle", "word:5")
-    assert ran.returncode != 0
-    assert "unit 'char' against 'word'" in ran.stderr.splitlines()[-1]
+    code, logged = refused(data, "--port", 0, "--shingle", "word:5")
+    assert code != 0
+    assert "unit 'char' against 'word'" in logged[-1]["message"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -224,14 +238,11 @@ def test_failed_load_ends_the_process_with_the_reason(tmp_path: Path) -> None:
     ],
 )
 def test_startup_failure_is_a_json_log_line(
-    tmp_path: Path, options: tuple[str, str], code: int
+    tmp_path: Path, refused: Refused, options: tuple[str, str], code: int
 ) -> None:
-    ran = process("serve", "--data", tmp_path / "data", *options)
-    assert ran.returncode == code, ran.stderr
-    logged = [json.loads(line) for line in ran.stderr.splitlines()]
+    ended, logged = refused(tmp_path / "data", *options)
+    assert ended == code, logged
     assert set(logged[-1]) == {"time", "event", "message"}
-    assert logged[-1]["event"] == "failed"
-    assert "listening" not in {line["event"] for line in logged}
 
 
 @pytest.mark.parametrize(
@@ -243,23 +254,21 @@ def test_startup_failure_is_a_json_log_line(
     ],
 )
 def test_options_that_the_index_does_not_have_fail_before_the_service_listens(
-    tmp_path: Path, options: tuple[str, ...], said: str
+    tmp_path: Path, refused: Refused, options: tuple[str, ...], said: str
 ) -> None:
     """A supervisor that waits for "listening" would take it for started."""
     Index.open(tmp_path / "data", shingle="word:3").close()
-    ran = process("serve", "--data", tmp_path / "data", "--port", 0, *options)
-    logged = [json.loads(line) for line in ran.stderr.splitlines()]
+    code, logged = refused(tmp_path / "data", "--port", 0, *options)
     assert said in logged[-1]["message"]
-    assert (ran.returncode, [line["event"] for line in logged]) == (2, ["failed"])
+    assert (code, len(logged)) == (2, 1)
 
 
-def test_second_service_on_the_same_data_fails_before_it_listens(tmp_path: Path) -> None:
-    with Index.open(tmp_path / "data"):
-        ran = process("serve", "--data", tmp_path / "data", "--port", 0)
-    assert ran.returncode == 1
-    logged = [json.loads(line) for line in ran.stderr.splitlines()]
-    assert "is written to by process" in logged[-1]["message"]
-    assert "listening" not in {line["event"] for line in logged}
+def test_second_service_on_the_same_data_fails_before_it_listens(
+    service: Running, refused: Refused
+) -> None:
+    code, logged = refused(service.data, "--port", 0)
+    assert code == 1
+    assert f"is written to by process {service.process.pid}" in logged[-1]["message"]
 
 
 def test_secret_key_is_rotated_while_the_service_runs(tmp_path: Path) -> None:
@@ -273,12 +282,12 @@ def test_secret_key_is_rotated_while_the_service_runs(tmp_path: Path) -> None:
         with httpx.Client(base_url=service.url) as client:
             client.post("/v1/documents", json={"id": "a", "text": text(1)}).raise_for_status()
             before = client.get("/v1/stats").json()["spec"]["key"]
-            ran = process("index", "reindex", data, "--key-file", new, "--quiet")
-            assert ran.returncode == 0, ran.stderr
+            ran = neardup("index", "reindex", data, "--key-file", new, "--quiet")
+            assert ran.code == 0, ran.err
             assert service.event("generation_switched")
             assert client.get("/v1/stats").json()["spec"]["key"] != before
             assert client.post("/v1/check", json={"text": text(1)}).json()["duplicate_of"] == "a"
-            assert process("index", "reindex", data, "--forget").returncode == 0
+            assert neardup("index", "reindex", data, "--forget").code == 0
             assert client.post("/v1/check", json={"text": text(1)}).json()["duplicate_of"] == "a"
         assert service.stop() == 0
     with running(data, "--key-file", str(new)) as again:

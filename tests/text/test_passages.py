@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import common_passages
 from neardup.errors import ParameterError
@@ -22,7 +23,7 @@ def longest_runs(a: list[str], b: list[str]) -> list[int]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 @given(WORDS, WORDS, st.integers(1, 4))
 def test_every_common_run_counts_and_listed_ones_are_in_both_texts(a, b, least):
     first, second = " ".join(a), " ".join(b)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import batch_engine
+from support.strategies import examples
 
 from neardup import reference
 from neardup.errors import FormatError
@@ -158,23 +159,22 @@ def check(graph: Graph, deciding: Rounds, limit: int) -> None:
     assert np.flatnonzero(deciding.state & 1).tolist() == kept
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_rounds_on_random_graphs_end_in_the_answer_of_the_definition(
-    tmp_path: Path, part: int
-) -> None:
-    hot = 0
-    for seed in range(300 * part, 300 * (part + 1)):
+@pytest.mark.sized
+def test_rounds_on_random_graphs_end_in_the_answer_of_the_definition(tmp_path: Path) -> None:
+    hot, count = 0, examples(300)
+    for seed in range(count):
         chance = random.Random(seed)
         graph, limit = Graph.random(seed, 25), chance.randint(1, 4)
         verify = Verifier(graph)
         check(graph, rounds_of(graph, tmp_path / str(seed), limit, chance, verify), limit)
         assert len(verify.asked) == len(set(verify.asked)), "a pair is verified once"
         hot += graph.hot(limit)
-    assert hot > 150
+    assert hot > count / 2
 
 
+@pytest.mark.sized
 def test_a_leader_that_was_removed_again_is_no_witness(tmp_path: Path) -> None:
-    for seed in range(100):
+    for seed in range(examples(40)):
         chance = random.Random(seed)
         graph, limit = Graph.of_chains(seed), chance.randint(1, 6)
         assert graph.hot(limit)
@@ -191,13 +191,14 @@ def test_rounds_on_graphs_of_more_than_256_documents(tmp_path: Path, limit: int)
     assert Graph.random(1_000 * limit, 700).hot(limit)
 
 
+@pytest.mark.sized
 def test_windows_and_spilled_pairs_give_the_same_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decide, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr("neardup.pipeline.sorting.LEAST_BLOCK", 4)
-    several = 0
-    for seed in range(120):
+    several, count = 0, examples(60)
+    for seed in range(count):
         chance = random.Random(seed)
         graph, limit = Graph.random(seed, 25), chance.randint(1, 4)
         budget = batch_engine.Little(chance.choice([200, 500, 2_000]))
@@ -207,13 +208,14 @@ def test_windows_and_spilled_pairs_give_the_same_answer(
             len(BlockReader(tmp_path / str(seed) / "pairs" / decide.VERDICTS, decide.PAIRS_KIND))
             > 1
         )
-    assert several > 60, "most were decided in several windows"
+    assert several > count / 2, "most were decided in several windows"
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("limit", [1, 2, 4])
 def test_stopped_rounds_resume_and_verify_nothing_twice(tmp_path: Path, limit: int) -> None:
-    known = 0
-    for seed in range(150):
+    known, count = 0, examples(50)
+    for seed in range(count):
         chance = random.Random(seed)
         graph = Graph.random(seed, 25)
         verify = Verifier(graph, stop=chance.randint(1, 4))
@@ -225,7 +227,7 @@ def test_stopped_rounds_resume_and_verify_nothing_twice(tmp_path: Path, limit: i
         verify.stop = None
         check(graph, rounds_of(graph, folder, limit, chance, verify), limit)
         assert len(verify.asked) == len(set(verify.asked))
-    assert known > 100, "or none was stopped after it had verified something"
+    assert known > count / 2, "or none was stopped after it had verified something"
 
 
 def test_damaged_pairs_are_an_error_that_names_the_file(tmp_path: Path) -> None:
