@@ -114,8 +114,9 @@ class Sketcher:
         apart, distinct = apart_hashes(documents), self._distinct_hashes(documents, texts)
         if distinct is not None:
             apart = distinct if apart is None else apart ^ distinct
-        if apart is not None:
-            np.bitwise_xor(shingled.content, apart[:, None], out=shingled.content)
+        if apart is None:
+            return shingled
+        np.bitwise_xor(shingled.content, apart[:, None], out=shingled.content)
         return replace(shingled, apart=apart, distinct=distinct)
 
     def _distinct_hashes(self, documents: Documents, texts: pa.Array) -> NDArray[np.uint64] | None:

@@ -249,6 +249,8 @@ class ArrivalSketcher:
             groups: The group of each document, None for none of its own; or None for all.
             count: The number of documents.
         """
+        if groups is None and not self.settings.within:
+            return None
         if groups is not None and len(groups) != count:
             raise ParameterError(f"{len(groups)} groups (within) for {count} texts: give one each")
         named = [] if groups is None else [group for group in groups if group is not None]

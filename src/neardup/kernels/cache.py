@@ -75,8 +75,8 @@ def kernel_folder(module: str) -> Path:
 
 def mixin_folder() -> Path:
     """Return the folder of what all objects have in common."""
-    made = f"{_numba_version()} {version('numpy')} {_platform()}"
-    digest = hashlib.blake2b(made.encode(), digest_size=8)
+    made = f"{_numba_version()} {version('numpy')} {_platform()}\0".encode()
+    digest = hashlib.blake2b(made + shared_objects.CALLS.read_bytes(), digest_size=8)
     return runtime.cache_home() / f"mixin-{digest.hexdigest()}"
 
 
@@ -104,6 +104,7 @@ def _sources(module: str) -> dict[str, bytes]:
     sources: dict[str, bytes] = {}
     pending = [f"kernels.{module}"]
     if uses_objects():
+        sources[shared_objects.CALLS.name] = shared_objects.CALLS.read_bytes()
         pending.append("kernels.object_build")
     while pending:
         name = pending.pop()

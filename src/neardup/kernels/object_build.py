@@ -14,7 +14,7 @@ import tempfile
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from numba import types
 from numba.core.compiler import Flags
@@ -26,6 +26,11 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Numba announces that pycc will go one day
     pycc: Any = import_module("numba.pycc.compiler")
     CC: Any = import_module("numba.pycc").CC
+
+NUMBAS_CALLS: Final = "modulemixin.c"
+"""The file of Numba that ours includes."""
+INIT_FUNCTION: Final = "neardup_init_object"
+"""The function in it that an object calls when it is loaded."""
 
 
 def build_object(folder: str, level: str, module: str, mixin: str) -> None:
@@ -42,10 +47,8 @@ def build_object(folder: str, level: str, module: str, mixin: str) -> None:
     declared = {kernel: getattr(source, kernel) for kernel in kernels.KERNELS[module]}
     target_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target_folder, prefix=".") as work:
-        target: Any = _Object(shared_objects.PYTHON_NAME)
-        target.mixin = Path(mixin)
+        target: Any = _Object(shared_objects.PYTHON_NAME, Path(mixin))
         target.output_dir, target.target_cpu = work, level
-        target._extra_cflags, target._extra_ldflags = {os.name: ["-g0"]}, {os.name: ["-s"]}
         for kernel, (function, signatures) in declared.items():
             for number, signature in enumerate(signatures):
                 target.export(f"{kernel}_{number}", signature)(function)
@@ -55,7 +58,7 @@ def build_object(folder: str, level: str, module: str, mixin: str) -> None:
             for kernel, (_, signatures) in declared.items()
         }
         built, listed = Path(work) / target.output_file, Path(work) / "kernels.json"
-        digest = shared_objects.digest_of(built.read_bytes())
+        digest = shared_objects.digest_of(built.read_bytes(), stated)
         listed.write_text(json.dumps({"digest": digest, "kernels": stated}))
         # The object last: it has its list.
         for path, place in zip(
@@ -67,9 +70,16 @@ def build_object(folder: str, level: str, module: str, mixin: str) -> None:
 
 
 class _Object(CC):  # type: ignore[misc]  # Numba has no types
-    """A shared object; what all of them have in common is compiled once."""
+    """A shared object; what all of them have in common is compiled once, from `object_calls.c`."""
 
-    mixin: Path
+    def __init__(self, name: str, mixin: Path) -> None:
+        super().__init__(name)
+        self.mixin = mixin
+        others = [path for path in CC._mixin_sources if path != NUMBAS_CALLS]
+        self._mixin_sources = [str(shared_objects.CALLS), *others]
+        self._init_function = INIT_FUNCTION
+        self._extra_cflags = {os.name: ["-g0", f"-I{Path(pycc.__file__).parent}"]}
+        self._extra_ldflags = {os.name: ["-s"]}
 
     def _compile_mixins(self, build_dir: str) -> list[str]:
         complete = self.mixin / "complete"

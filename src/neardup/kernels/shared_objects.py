@@ -1,7 +1,8 @@
-"""Kernels that were compiled ahead of time: found, loaded, and called with checked arguments.
+"""Kernels that were compiled ahead of time: found and loaded.
 
 A wheel has them in its folder `objects`, one for each level of processors; from a clone they are
-compiled at their first use into the cache. Neither Numba nor LLVM is imported to run them.
+compiled at their first use into the cache. Neither Numba nor LLVM is imported to run them. A call
+checks its arguments, see `object_calls.c`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import os
 import platform
 import sysconfig
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
 PACKAGED: Final = Path(__file__).parent / "objects"
 """The objects of a wheel: a folder for each level."""
+CALLS: Final = Path(__file__).with_name("object_calls.c")
+"""What all objects have in common."""
 SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 PYTHON_NAME: Final = "neardup_kernels"
 """The name of every object in itself, the last part of the one that it is imported by."""
@@ -32,19 +35,6 @@ LEVELS: Final = {
     "x86-64-v2": "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3",
 }
 """Level of x86 -> the flags that Linux lists for it, besides those of the levels below."""
-READ: Final = 0x101
-"""The flags of an array in C order that is aligned: NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED."""
-WRITE: Final = READ | 0x400
-"""And NPY_ARRAY_WRITEABLE."""
-
-NUMBERS: Final[dict[str, tuple[type, ...]]] = {
-    "b": (bool, np.bool_),
-    "f": (float, int, np.floating, np.integer),
-    "i": (int, np.integer),
-    "u": (int, np.integer),
-}
-"""Kind of a number's type -> the classes that are converted to it."""
-
 Kernel: TypeAlias = Callable[..., Any]
 
 
@@ -58,9 +48,10 @@ def object_files(folder: Path, module: str) -> tuple[Path, Path]:
     return folder / f"{module}.json", object_path(folder, module)
 
 
-def digest_of(data: bytes) -> str:
-    """Return the digest of an object that its list states."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+def digest_of(built: bytes, kernels: object) -> str:
+    """Return the digest of an object and of the list of its kernels, which the list states."""
+    listed = json.dumps(kernels).encode()
+    return hashlib.blake2b(listed + b"\0" + built, digest_size=16).hexdigest()
 
 
 @cache
@@ -112,97 +103,47 @@ def load_object(folder: Path, module: str) -> dict[str, Kernel]:
     """
     listed, place = object_files(folder, module)
     stated = json.loads(listed.read_bytes())
-    # A file that was cut would end the process when it is loaded.
-    if not isinstance(stated, dict) or stated.get("digest") != digest_of(place.read_bytes()):
+    kernels = stated.get("kernels") if isinstance(stated, dict) else None
+    # A file that was cut, or other types, would end the process.
+    if not kernels or stated.get("digest") != digest_of(place.read_bytes(), kernels):
         raise ValueError(f"{place} is damaged")
     path, imported = str(place), f"{module}.{PYTHON_NAME}"
     loader = importlib.machinery.ExtensionFileLoader(imported, path)
     spec = importlib.machinery.ModuleSpec(imported, loader, origin=path)
-    loaded = importlib.util.module_from_spec(spec)
-    try:
-        return {
-            kernel: check_arguments(
-                kernel,
-                [
-                    (signature, getattr(loaded, f"{kernel}_{number}"))
-                    for number, signature in enumerate(signatures)
-                ],
-            )
-            for kernel, signatures in stated["kernels"].items()
-        }
-    except (KeyError, TypeError, AttributeError):
-        raise ValueError(f"{listed} is damaged") from None
+    loaded: Any = importlib.util.module_from_spec(spec)
+    found: dict[str, Kernel] = {}
+    for kernel, signatures in kernels.items():
+        overloads: list[Any] = []
+        for number, signature in enumerate(signatures):
+            types = b"".join(map(encode_type, signature))
+            overloads += types, getattr(loaded, f"{kernel}_{number}")
+        found[kernel] = loaded.Kernel(partial(_refuse, kernel, signatures), *overloads)
+    return found
 
 
-def check_arguments(name: str, compiled: Sequence[tuple[Sequence[str], Kernel]]) -> Kernel:
-    """Return a function that calls the compiled one for the types of its arguments.
-
-    The wrappers of compiled functions do not check their arguments: an array of another type would
-    be read as if it were of theirs.
+def encode_type(stated: str) -> bytes:
+    """Return an argument type as `object_calls.c` reads it.
 
     Args:
-        name: The name of the kernel.
-        compiled: The argument types, see `object_build.describe_type`, and the function for them.
+        stated: The type, as `object_build.describe_type` has described it.
+
+    >>> encode_type("uint32[2]!"), encode_type("(int64, uint64)")
+    (b'u\x04\x02\x01', b'(\x02\x00\x00i\x08\x00\x00u\x08\x00\x00')
     """
-    overloads = [(tuple(map(ArgumentType.parse, types)), function) for types, function in compiled]
-
-    def call(*given: Any) -> Any:
-        for types, function in overloads:
-            if len(types) == len(given) and _fit(given, types):
-                return function(*given)
-        wanted = " or ".join(f"({', '.join(types)})" for types, _ in compiled)
-        got = ", ".join(map(_describe_value, given))
-        raise TypeError(f"kernel {name} takes {wanted}, not ({got})")
-
-    call.__name__ = name
-    return call
+    if stated.startswith("("):
+        parts = stated[1:-1].split(", ")
+        return bytes([ord("("), len(parts), 0, 0]) + b"".join(map(encode_type, parts))
+    name, _, shape = stated.partition("[")
+    dtype = np.dtype(name)
+    dimensions = int(shape[0]) if shape else 0
+    return bytes([ord(dtype.kind), dtype.itemsize, dimensions, shape.endswith("!")])
 
 
-class ArgumentType(NamedTuple):
-    """The type of an argument.
-
-    dtype       of an array; None for a number or a tuple
-    dimensions  of an array
-    flags       that an array must have
-    classes     of a number or a tuple
-    parts       the types in a tuple
-    """
-
-    dtype: np.dtype[Any] | None
-    dimensions: int = 0
-    flags: int = 0
-    classes: tuple[type, ...] = ()
-    parts: tuple[ArgumentType, ...] = ()
-
-    @classmethod
-    def parse(cls, stated: str) -> ArgumentType:
-        """Return the type that `object_build.describe_type` has described."""
-        if stated.startswith("("):
-            parts = tuple(map(cls.parse, stated[1:-1].split(", ")))
-            return cls(None, classes=(tuple,), parts=parts)
-        name, _, shape = stated.partition("[")
-        if not shape:
-            return cls(None, classes=NUMBERS[np.dtype(name).kind])
-        return cls(np.dtype(name), int(shape[0]), WRITE if shape.endswith("!") else READ)
-
-
-def _fit(given: Sequence[Any], types: Sequence[ArgumentType]) -> bool:
-    """Return whether as many values are of these types. Every call pays for it."""
-    for value, (dtype, dimensions, flags, classes, parts) in zip(given, types):  # noqa: B905
-        if dtype is None:
-            if not isinstance(value, classes):
-                return False
-            inside: Any = value
-            if parts and (len(inside) != len(parts) or not _fit(inside, parts)):
-                return False
-        elif (
-            not isinstance(value, np.ndarray)
-            or (value.dtype is not dtype and value.dtype != dtype)
-            or value.ndim != dimensions
-            or value.flags.num & flags != flags
-        ):
-            return False
-    return True
+def _refuse(name: str, signatures: Sequence[Sequence[str]], *given: Any) -> NoReturn:
+    """Say which arguments a kernel takes, when it was called with others."""
+    wanted = " or ".join(f"({', '.join(types)})" for types in signatures)
+    got = ", ".join(map(_describe_value, given))
+    raise TypeError(f"kernel {name} takes {wanted}, not ({got})")
 
 
 def _describe_value(value: Any) -> str:
