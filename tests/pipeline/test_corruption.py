@@ -234,7 +234,7 @@ def test_a_foreign_entry_in_the_work_folder_changes_nothing(
 READ_LATER = {
     "shards": "rank_and_collapse",
     "buckets": "decide_documents",
-    "sets": "make_comparer",
+    "sets": "PairComparer",
     "pairs": "collect_removed",
 }
 """Each stage, and the function of the run before which its files are damaged."""

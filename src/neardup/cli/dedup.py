@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from neardup.index.stored_corpus import IndexCorpus
     from neardup.options import Options
     from neardup.pipeline.job import Job
-    from neardup.pipeline.record import FinishedRun
-    from neardup.pipeline.run import MakeOutput, Signals
-    from neardup.runtime import Progress
 
 
 FLAT = 2
@@ -126,6 +124,17 @@ def dedup(
         ),
         RARE,
     ] = None,
+    work: Annotated[
+        str | None,
+        option(
+            "FOLDER",
+            "With --engine spark and URLs: an empty folder that all machines see by this path, for "
+            "the files between the stages.",
+            default="temporary with a local master, else in Spark's checkpoint folder",
+            panel=OUTPUT,
+        ),
+        RARE,
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     **given: Any,
@@ -153,45 +162,57 @@ def dedup(
             "a path and a local -o, or estimate the run with neardup plan --documents N"
         )
     if engine == "spark":
-        check_spark(options, merge_rows is not None, save_sketches)
+        from neardup.pipeline.backends.spark_session import require_spark
+
+        require_spark()
     by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
     with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
-        from neardup.pipeline.job import make_columns, make_job
+        from neardup.pipeline.budget import check_workers
+        from neardup.pipeline.job import Job, make_columns, make_job
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
+        from neardup.pipeline.run_progress import hold_signals, interrupt_at_once
         from neardup.pipeline.run_summary import check_rejected, format_summary
         from neardup.report.run_page import write_report
 
         if by_url and out is not None:
             refuse_with_urls(merge_rows, save_sketches, run_options)
-            from neardup.pipeline.backends.spark.urls import dedup_urls
+            from neardup.pipeline.backends.spark_session import start_spark
+            from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
-            finished = dedup_urls(
-                start_spark(master, progress),
-                inputs,
-                out,
-                make_columns(
+            job = Job(
+                inputs=[],
+                out=Path(),
+                options=options,
+                columns=make_columns(
                     options,
                     run_options["text"],
                     run_options["id"],
                     run_options["within"],
                     merge_rows,
                 ),
-                options,
-                format=run_options["input_options"].get("format", "auto"),
-                key=key,
-                against=tuple(against or ()),
+                workers=check_workers(None),
                 kept=not run_options["no_kept"],
                 pairs=pairs,
                 strict=run_options["strict"],
                 max_rejected=run_options["max_rejected"],
-                force=force,
-                progress=progress,
+                key=key,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
-                memory=task_memory(memory),
+            )
+            spark = start_spark(master, progress)
+            finished = dedup_urls(
+                spark,
+                inputs,
+                out,
+                on_spark(job, lambda: spark, memory),
+                format=run_options["input_options"].get("format", "auto"),
+                against=tuple(against or ()),
+                force=force,
+                work=work,
+                progress=progress,
             )
             page: str | None = f"{place}/report.html"
             piped, listed = False, f"{place} is complete, and its rejected.parquet lists them"
@@ -202,8 +223,6 @@ def dedup(
                 from neardup.index.stored_corpus import open_indexes
 
                 stored = stack.enter_context(open_indexes(places.against))
-            if engine == "spark":
-                refuse_indexes(stored)
             run_options["force"] |= places.upload is not None
             job = make_job(
                 places.inputs,
@@ -227,21 +246,22 @@ def dedup(
 
                 print(describe_job(job))
                 return
-            finished = run_job(job, progress, *spark_backend(engine, master, memory))
+            if engine == "spark":
+                from neardup.pipeline.backends.spark_session import start_spark
+
+                job = on_spark(job, partial(start_spark, master, progress), memory)
+            signals = hold_signals if engine == "local" else interrupt_at_once
+            finished = run_job(job, progress, signals=signals)
             places.deliver(progress)
             page, piped, listed = places.report_page(job), job.is_piped, job.rejected_list
     print_run(finished.record, format_summary(finished, options, page), quiet, as_json, piped)
-    if engine == "spark":
-        from neardup.pipeline.backends.spark.startup import save_archive as keep_java_classes
-
-        keep_java_classes(quiet or as_json)
     check_rejected(finished.record, listed)
 
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:
     """Refuse an unknown engine, and options of the other one."""
     from neardup.errors import UsageError
-    from neardup.pipeline.backends import ENGINES
+    from neardup.pipeline.backends.backend import ENGINES
     from neardup.spec import check_choice
 
     check_choice("engine", engine, ENGINES)
@@ -252,16 +272,6 @@ def check_engine(engine: str, master: str | None, workers: int | None) -> None:
             "--workers belongs to --engine local: Spark's master sets the number of tasks, as in "
             "--master local[4]"
         )
-
-
-def check_spark(options: Options, merge_rows: bool, save_sketches: bool) -> None:
-    """Refuse options that Spark does not support, before it is started, which takes seconds."""
-    from neardup.pipeline.backends.spark.session import require_spark
-
-    require_spark()
-    from neardup.pipeline.backends.spark.run import require_supported
-
-    require_supported(options, merge_rows, save_sketches)
 
 
 def urls_only(paths: Sequence[str], engine: str) -> bool:
@@ -292,17 +302,6 @@ def refuse_pipes(job: Job) -> None:
         )
 
 
-def refuse_indexes(stored: Sequence[IndexCorpus]) -> None:
-    """Refuse an index as the earlier corpus of a run on Spark, whose tasks can't read it."""
-    from neardup.errors import UsageError
-
-    if stored:
-        raise UsageError(
-            f"--against {stored[0].path} is an index, a file on this machine that Spark's tasks "
-            "can't read: use --engine local, or give the outputs or the files of earlier runs"
-        )
-
-
 def refuse_with_urls(
     merge_rows: str | None, save_sketches: bool, run_options: dict[str, Any]
 ) -> None:
@@ -327,53 +326,20 @@ def refuse_with_urls(
             raise UsageError(f"{name} is not supported with URLs: leave it out, or use paths")
 
 
-def start_spark(master: str | None, progress: Progress, size: int | None = None) -> SparkSession:
-    """Return a session whose executors can import neardup.
+def on_spark(job: Job, open_session: Callable[[], SparkSession], memory: str | None) -> Job:
+    """Return the job with its work done by Spark.
 
     Args:
-        master: The URL of the cluster's master; None for Spark's own setting.
-        progress: Told that Spark starts, which takes seconds.
-        size: Bytes of the inputs, if known: a small local run starts faster.
+        job: The job.
+        open_session: Starts Spark; called when the work begins, after OUT was checked.
+        memory: What a task may use; None for the default.
     """
-    from neardup.pipeline.backends.spark.session import check_executors, open_session
-    from neardup.pipeline.backends.spark.startup import is_this_python
-
-    progress.say("starting Spark")
-    spark = open_session(master, size=size)
-    local = str(spark.sparkContext.master).startswith("local")
-    if not local or not is_this_python(spark.sparkContext.pythonExec):
-        check_executors(spark, progress)
-    return spark
-
-
-def task_memory(memory: str | None) -> int:
-    """Return the bytes of memory that a task on Spark may use."""
     from neardup.formatting import parse_memory
-    from neardup.pipeline.backends.spark.limits import TASK_MEMORY
+    from neardup.pipeline.backends.spark import TASK_MEMORY, SparkBackend
+    from neardup.pipeline.budget import Budget
 
-    return TASK_MEMORY if memory is None else parse_memory(memory)
-
-
-def spark_backend(
-    engine: str, master: str | None, memory: str | None
-) -> tuple[()] | tuple[MakeOutput, Signals]:
-    """Return the arguments with which `run_job` runs on Spark; none for the local engine.
-
-    Spark is started by the run, after it has checked that OUT is free.
-    """
-    if engine == "local":
-        return ()
-    from neardup.pipeline.backends.spark.run import find_near_duplicates_on
-    from neardup.pipeline.run_progress import interrupt_at_once
-
-    bytes_per_task = task_memory(memory)
-
-    def make(job: Job, folder: Path, progress: Progress) -> FinishedRun:
-        size = sum(file.path.stat().st_size for file in job.inputs)
-        session = start_spark(master, progress, size)
-        return find_near_duplicates_on(session, bytes_per_task)(job, folder, progress)
-
-    return make, interrupt_at_once
+    budget = Budget(TASK_MEMORY if memory is None else parse_memory(memory))
+    return replace(job, backend=SparkBackend(open_session), budget=budget)
 
 
 def describe_new_bands(config: Path | None, options: Options) -> str:

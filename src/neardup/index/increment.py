@@ -220,7 +220,7 @@ def _write_increment(
         counters.compared,
         counters.similar,
     )
-    with record.InputHasher() as hasher:
+    with record.InputHasher(job.backend) as hasher:
         with clock.stage("index"):
             adder = IncrementAdder(opened, job, folder / FOLDER, adopted, progress)
             adder.run()

@@ -72,7 +72,7 @@ class ExactDuplicates:
         clock = StageClock()
         if self.exact_spec.unit != "document":
             job = replace(job, columns=replace(job.columns, rewritten=True))
-        with InputHasher() as hasher:
+        with InputHasher(job.backend) as hasher:
             with clock.stage("hash"):
                 if self.filtering is not None:
                     self.filtering.announce(job, self.exact_spec, progress)

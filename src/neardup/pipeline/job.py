@@ -25,6 +25,7 @@ from neardup.errors import ParameterError, UsageError
 from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.options import Options
+from neardup.pipeline.backends.backend import Backend, LocalBackend
 from neardup.pipeline.budget import Budget, check_workers
 from neardup.pipeline.output_file import OutputFile, RemovedList, choose_output, choose_removed
 from neardup.pipeline.sketch_files import SignatureStorage
@@ -69,6 +70,7 @@ class Job:
     file            the file or standard output for the kept rows, if OUT is not a folder
     kept_file       the format of that file; known when the inputs are
     shard, chunk    bytes of input that are sketched into one file, and at a time
+    backend         does the work of the stages, on this machine or on a cluster
     """
 
     inputs: list[InputFile]
@@ -103,6 +105,7 @@ class Job:
     kept_file: KeptFile | None = None
     shard: int = SHARD
     chunk: int = CHUNK
+    backend: Backend = field(default_factory=LocalBackend)
 
     def __post_init__(self) -> None:
         if not 0 <= check_number("--max-rejected", self.max_rejected) <= 1:

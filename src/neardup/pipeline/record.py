@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from neardup.corpus.shards import Shard
 from neardup.formats.tables import write_json
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
+from neardup.pipeline.backends.backend import Advance, Backend
 from neardup.pipeline.budget import peak_memory
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
@@ -33,6 +34,7 @@ from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.decide import RoundTally
 from neardup.pipeline.stages.rank import Ranking
 from neardup.pipeline.stages.tables import TableSummary
+from neardup.runtime import map_in_order
 from neardup.spec import Spec
 from neardup.text.lines import IgnoredLines
 
@@ -324,24 +326,41 @@ def _describe_bucket(bucket: HotBucket, catalogue: Catalogue, ranking: Ranking) 
     }
 
 
-class InputHasher:
-    """Hashes input files in a thread, while the stages after reading work on other data."""
+def hash_files(
+    items: Iterable[InputFile], threads: int, advance: Advance
+) -> Iterator[tuple[int, str]]:
+    """Yield the size and the hash of each file: the work of `InputHasher`."""
+    for _, hashed in map_in_order(items, hash_file, threads):
+        yield hashed
+        advance(1)
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1)
-        self._hashes: dict[InputFile, Future[tuple[int, str]]] = {}
+
+class InputHasher:
+    """Has input files hashed in a thread, while the stages after reading work on other data."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend, self._pool = backend, ThreadPoolExecutor(1)
+        self._hashes: Future[dict[InputFile, tuple[int, str]]] = Future()
+        self._stopped = False
 
     def add(self, *files: InputFile) -> None:
         """Queue files to be hashed."""
-        for file in files:
-            self._hashes[file] = self._pool.submit(hash_file, file)
+        self._hashes = self._pool.submit(self._hash, files)
+
+    def _hash(self, files: Sequence[InputFile]) -> dict[InputFile, tuple[int, str]]:
+        hashed = self._backend.run(hash_files, files, 1, self._go_on)
+        return dict(zip(files, hashed, strict=True))
+
+    def _go_on(self, _: int) -> None:
+        if self._stopped:
+            raise CancelledError
 
     def inputs(self, catalogue: Catalogue) -> list[dict[str, Any]]:
         """Return the size, the hash, the number of documents and the source of each new input."""
         described = []
         counts = np.diff(catalogue.starts)[catalogue.new :].tolist()
         for file, rows in zip(catalogue.files[catalogue.new :], counts, strict=True):
-            size, digest = self._hashes[file].result()
+            size, digest = self._hashes.result()[file]
             described.append(
                 {
                     "file": file.name,
@@ -357,6 +376,7 @@ class InputHasher:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stopped = True
         self._pool.shutdown(cancel_futures=True)
 
 

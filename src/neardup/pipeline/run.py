@@ -26,7 +26,7 @@ from neardup.pipeline.run_inputs import describe_earlier
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import save_sketches, write_lists
 from neardup.pipeline.stages.band import band_documents
-from neardup.pipeline.stages.compare import make_comparer
+from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
 from neardup.pipeline.stages.match import CandidateMatcher
 from neardup.pipeline.stages.pairs import write_pairs
@@ -103,7 +103,7 @@ def _stored(inputs: Iterable[InputFile]) -> list[InputFile]:
 def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
     """Find near-duplicates, and write everything that belongs into OUT to `folder`."""
     clock = record.StageClock()
-    with record.InputHasher() as hasher:
+    with record.InputHasher(job.backend) as hasher:
         with clock.stage("sketch"):
             read = sketch_inputs(job, folder, progress)
             job, rows = read.job, read.sketches
@@ -123,9 +123,8 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
             others = Undistinguished.of(job, folder, ranked, progress)
         with clock.stage("match"):
             candidates = ranked if others is None else others.add_candidates(ranked)
-            compare = make_comparer(
-                job, CandidateMatcher(job, folder, candidates, progress).run(), ranked
-            )
+            sets = CandidateMatcher(job, folder, candidates, progress).run()
+            compare = PairComparer(job, sets, ranked.ranking, progress)
         verdicts = RemovedDocuments(folder, job.budget)
         with clock.stage("decide"):
             decided = decide_documents(job, folder, ranked, buckets, compare, progress)
@@ -175,6 +174,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
         described |= looked
         described["inputs"] = hasher.inputs(catalogue)
         described |= describe_earlier(rows.shards[: rows.earlier])
+        described |= job.backend.describe()
     finished = finish_run(
         job, folder, described, summary, clock, rows.shards[len(read.earlier.shards) :]
     )

@@ -14,15 +14,15 @@ from functools import cached_property
 from typing import Any, Final
 
 from neardup.options import Options
-from neardup.pipeline.backends.spark.limits import (
+from neardup.planner.costs import MB, Costs
+from neardup.planner.requirements import Sla
+from neardup.planner.spark_limits import (
     MEMORY_SHARES,
     TASK_MEMORY,
     fits_on_driver,
     keys_fit_one_task,
     sets_fit_one_task,
 )
-from neardup.planner.costs import MB, Costs
-from neardup.planner.requirements import Sla
 from neardup.planner.workload import IN_A_BUCKET, Workload
 
 

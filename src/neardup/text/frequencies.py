@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -131,6 +132,20 @@ class FrequencyCounts:
         table.add(shingles)
         with self._lock:
             self._free.append(table)
+
+    def merge(self, other: FrequencyCounts) -> None:
+        """Add the counts of other documents."""
+        with self._lock:
+            self._all += other._all
+
+    def __reduce__(self) -> tuple[Callable[[Frequencies], FrequencyCounts], tuple[Frequencies]]:
+        return FrequencyCounts._of, (self.freeze(),)
+
+    @classmethod
+    def _of(cls, frequencies: Frequencies) -> FrequencyCounts:
+        counts = cls()
+        counts._all.append(_Table(frequencies.cells, documents=frequencies.documents))
+        return counts
 
     def freeze(self) -> Frequencies:
         """Return the counts of all batches so far."""

@@ -1,3 +1,1 @@
-"""Backends that run the stages of a batch run elsewhere than in this process (`stages/`)."""
-
-ENGINES = ("local", "spark")
+"""Backends, which do the work of the stages: on this machine, or on a Spark cluster."""

@@ -7,7 +7,7 @@ documents are written. Keys that don't fit into memory are sorted in slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.lsh.bands import Tables
 from neardup.lsh.buckets import find_shared_keys
+from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
@@ -75,24 +76,32 @@ class BucketFiles:
 
 
 @dataclass(frozen=True)
-class BandWriter:
-    """Writes the buckets of one band to a file, on several threads for different bands."""
+class GroupBands:
+    """Groups documents into the buckets of bands, and writes a file for each band."""
 
     sketches: Sketches
     ranking: Ranking
     state: NDArray[np.uint8]
     tables: Tables
-    path: Callable[[int], Path]
+    stage: StageFiles
     key: str
     budget: Budget
-    workers: int
 
-    def __call__(self, band: int) -> BlockReader:
-        """Write the buckets of a band, and return the file."""
-        room = self.budget.share(self.workers) // 2
+    def __call__(self, items: Iterable[int], threads: int, advance: Advance) -> Iterator[int]:
+        # Fewer threads rather than slices: each slice reads the band again.
+        fits = self.budget.share() // max(len(self.sketches) * BYTES_PER_KEY * 2, 1)
+        threads = max(min(threads, fits), 1)
+        for band, _ in map_in_order(items, lambda band: self._write(band, threads), threads):
+            advance(1)
+            yield band
+
+    def _write(self, band: int, threads: int) -> None:
+        """Write the buckets of a band, while other threads write those of others."""
+        room = self.budget.share(threads) // 2
         bits = count_slice_bits(len(self.sketches), BYTES_PER_KEY, room)
         keys_fit = len(self.sketches) * BYTES_PER_HELD_KEY < room
-        with BlockWriter(self.path(band), BUCKETS_KIND, key=self.key, band=band) as writer:
+        path = self.stage.path(str(band))
+        with BlockWriter(path, BUCKETS_KIND, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
                 held = list(self._blocks(band, bits, wanted)) if keys_fit else None
                 may_share = self._may_share(bits, held or self._blocks(band, bits, wanted))
@@ -101,7 +110,6 @@ class BandWriter:
                     blocks = held or self._blocks(band, bits, wanted)
                     writer.add(self._buckets(*self._keys(bits + more, part, may_share, blocks)))
             writer.close()
-        return BlockReader(self.path(band), BUCKETS_KIND)
 
     def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[RankedKeys]:
         """Yield keys and ranks of the documents in a slice that take part, block by block."""
@@ -181,29 +189,14 @@ def band_documents(
     stage, tables = StageFiles(folder / "buckets", BUCKETS_KIND), job.options.hash_tables
     key = digest(ranked.basis, job.options.keep, tables.stated)
     progress.stage("banding", tables.count, "bands")
-    # Fewer threads rather than slices: each slice reads the band again.
-    fits = job.budget.share() // max(len(ranked.sketches) * BYTES_PER_KEY * 2, 1)
-    workers = max(min(job.workers, tables.count, fits), 1)
-    write_band = BandWriter(
-        ranked.sketches,
-        ranked.ranking,
-        ranked.state,
-        tables,
-        lambda number: stage.path(str(number)),
-        key,
-        job.budget,
-        workers,
-    )
-    files = []
-    for _, file in map_in_order(
-        range(tables.count),
-        lambda number: stage.find(str(number), key, band=number) or write_band(number),
-        workers,
-    ):
-        files.append(file)
-        progress.advance(1)
-    stage.remove_others(str(number) for number in range(tables.count))
-    buckets = BucketFiles(files)
+    files = {band: stage.find(str(band), key, band=band) for band in range(tables.count)}
+    missing = [band for band, file in files.items() if file is None]
+    progress.advance(tables.count - len(missing))
+    work = GroupBands(ranked.sketches, ranked.ranking, ranked.state, tables, stage, key, job.budget)
+    for band in job.backend.run(work, missing, job.workers, progress.advance):
+        files[band] = stage.open(str(band))
+    stage.remove_others(map(str, files))
+    buckets = BucketFiles([file for file in files.values() if file is not None])
     for batch in buckets:
         ranked.state[batch.members] |= CANDIDATE
     return buckets

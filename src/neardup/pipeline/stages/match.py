@@ -6,7 +6,7 @@ take about as much disk as the texts. A document that has changed since it was s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from neardup.corpus.read import Chunk, parse_rows
-from neardup.corpus.shards import Shard
 from neardup.corpus.streams import changed_error
 from neardup.formats.blocks import BlockReader
+from neardup.pipeline.backends.backend import Advance
+from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import MergedSets
 from neardup.pipeline.set_files import (
@@ -43,6 +44,25 @@ STORED_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
+class ShardCandidates:
+    """The candidates of a shard, whose sets are to be written.
+
+    number  of the shard
+    chosen  the candidates' places in it, in ascending order
+    key     of the file
+    """
+
+    number: int
+    chosen: Integers
+    key: str
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return str(self.number)
+
+
+@dataclass(frozen=True)
 class CandidateChunk:
     """The candidates of a chunk.
 
@@ -59,39 +79,101 @@ class CandidateChunk:
     content: NDArray[np.uint64]
 
 
-def shingle_candidates(wanted: CandidateChunk, shard: Shard, sketcher: Sketcher) -> Ragged:
-    """Return the sorted sets, or bags, of a chunk's candidates; an error if one has changed."""
-    documents = parse_rows(wanted.chunk, shard.reading.columns, wanted.rows, wanted.size)
-    cut = sketcher.cut(documents)
-    different = (wanted.content != cut.content.T).any(axis=0)
-    if different.any():
-        files = wanted.chunk.files
-        raise changed_error(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
-    return sort_bags(cut.shingles) if sketcher.spec.of_bags else sort_sets(cut.shingles)
+@dataclass(frozen=True)
+class ShingleCandidates:
+    """Reads candidates again, and writes their sorted shingles, a file for each shard."""
+
+    sketches: Sketches
+    sketcher: Sketcher
+    stage: StageFiles
+    budget: Budget
+
+    def __call__(
+        self, items: Iterable[ShardCandidates], threads: int, advance: Advance
+    ) -> Iterator[int]:
+        writer: SetWriter | None = None
+        try:
+            for (candidates, chunk), rows in map_in_order(
+                self._read_chunks(items), self._shingle, self.budget.threads(threads)
+            ):
+                if writer is None:
+                    writer = SetWriter(self.stage.path(candidates.name), candidates.key)
+                if chunk is None or rows is None:
+                    self.sketches.shards[candidates.number].check()
+                    writer.close()
+                    writer = None
+                    yield candidates.number
+                    continue
+                writer.add(chunk.places, rows)
+                advance(len(chunk.places))
+        finally:
+            if writer is not None:
+                writer.abandon()
+
+    def _read_chunks(
+        self, items: Iterable[ShardCandidates]
+    ) -> Iterator[tuple[ShardCandidates, CandidateChunk | None]]:
+        """Yield the chunks that contain candidates, and None after the last chunk of each shard."""
+        for candidates in items:
+            if len(candidates.chosen):
+                for chunk in self._find_chunks(candidates.number, candidates.chosen):
+                    yield candidates, chunk
+            yield candidates, None
+
+    def _find_chunks(self, number: int, chosen: Integers) -> Iterator[CandidateChunk]:
+        shard, origin = self.sketches.shards[number], int(self.sketches.starts[number])
+        chunks = shard.chunks()
+        for block in self.sketches.blocks_of(number):
+            start, content = block.start - origin, block.column("content")
+            for count in block.chunks:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    raise changed_error(shard.files[-1])
+                begin, end = np.searchsorted(chosen, [start, start + count])
+                places = chosen[begin:end]
+                if len(places):
+                    in_block = places - (block.start - origin)
+                    yield CandidateChunk(chunk, count, places - start, places, content[:, in_block])
+                start += count
+
+    def _shingle(self, item: tuple[ShardCandidates, CandidateChunk | None]) -> Ragged | None:
+        """Return the sorted sets, or bags, of a chunk's candidates; an error if one has changed."""
+        candidates, wanted = item
+        if wanted is None:
+            return None
+        columns = self.sketches.shards[candidates.number].reading.columns
+        cut = self.sketcher.cut(parse_rows(wanted.chunk, columns, wanted.rows, wanted.size))
+        different = (wanted.content != cut.content.T).any(axis=0)
+        if different.any():
+            files = wanted.chunk.files
+            raise changed_error(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
+        is_bag = self.sketcher.spec.of_bags
+        return sort_bags(cut.shingles) if is_bag else sort_sets(cut.shingles)
 
 
-def find_candidate_chunks(
-    sketches: Sketches, shard: int, chosen: Integers
-) -> Iterator[CandidateChunk]:
-    """Yield the chunks of a shard that contain chosen documents.
+@dataclass(frozen=True)
+class CopySignatures:
+    """Writes the signatures of candidates, a file for each shard."""
 
-    `chosen` are places in the shard, in ascending order.
-    """
-    chunks = sketches.shards[shard].chunks()
-    origin = int(sketches.starts[shard])
-    for block in sketches.blocks_of(shard):
-        start = block.start - origin
-        content = block.column("content") if len(chosen) else None
-        for count in block.chunks:
-            chunk = next(chunks, None)
-            if chunk is None:
-                raise changed_error(sketches.shards[shard].files[-1])
-            begin, end = np.searchsorted(chosen, [start, start + count])
-            places = chosen[begin:end]
-            if len(places) and content is not None:
-                in_block = places - (block.start - origin)
-                yield CandidateChunk(chunk, count, places - start, places, content[:, in_block])
-            start += count
+    sketches: Sketches
+    stage: StageFiles
+
+    def __call__(
+        self, items: Iterable[ShardCandidates], threads: int, advance: Advance
+    ) -> Iterator[int]:
+        for candidates, _ in map_in_order(items, self._write, threads):
+            advance(len(candidates.chosen))
+            yield candidates.number
+
+    def _write(self, candidates: ShardCandidates) -> None:
+        writer = SetWriter(self.stage.path(candidates.name), candidates.key)
+        chosen, origin = candidates.chosen, int(self.sketches.starts[candidates.number])
+        for block in self.sketches.blocks_of(candidates.number):
+            begin, end = np.searchsorted(chosen, [block.start - origin, block.end - origin])
+            if begin < end:
+                places = chosen[begin:end]
+                writer.add(places, gather_signatures(block, places - (block.start - origin)))
+        writer.close()
 
 
 def gather_signatures(block: SketchBlock, chosen: Integers) -> Ragged:
@@ -101,7 +183,7 @@ def gather_signatures(block: SketchBlock, chosen: Integers) -> Ragged:
 
 
 class CandidateMatcher:
-    """Writes the sets of candidates, a file for each shard."""
+    """Has the sets of candidates written, a file for each shard."""
 
     def __init__(self, job: Job, folder: Path, ranked: RankedDocuments, progress: Progress) -> None:
         self._job, self._ranked, self._progress = job, ranked, progress
@@ -109,7 +191,6 @@ class CandidateMatcher:
         self._exact = job.options.verify == "exact"
         # With --merge-rows, texts belong to rows, but signatures to documents.
         self._source = ranked.rows if self._exact else ranked.sketches
-        self._names = [str(place) for place in range(len(self._source.files))]
 
     def run(self) -> CandidateSets | MergedSets:
         """Write the files that are missing, and return a reader of all sets."""
@@ -117,23 +198,20 @@ class CandidateMatcher:
         candidates = int(np.count_nonzero(self._ranked.state & CANDIDATE))
         self._progress.stage("shingling", candidates, "candidates")
         files: dict[int, BlockReader] = {}
-        missing: list[tuple[int, NDArray[np.int64], str]] = []
-        for place in range(len(sketches.files)):
-            chosen = self._candidates(place)
-            keys = self._ranked.keys
-            basis = keys[place] if sketches is self._ranked.rows else keys
-            key = digest(basis, exact, xxhash.xxh3_64_hexdigest(chosen.data))
-            file = self._stage.find(self._names[place], key)
+        missing: list[ShardCandidates] = []
+        for number in range(len(sketches.files)):
+            wanted = self._find_candidates(number)
+            file = self._stage.find(wanted.name, wanted.key)
             if file is None:
-                missing.append((place, chosen, key))
+                missing.append(wanted)
             else:
-                files[place] = file
-                self._progress.advance(len(chosen))
-        for place in self._from_shingles(missing) if exact else self._from_sketches(missing):
-            files[place] = self._stage.open(self._names[place])
-        self._stage.remove_others(self._names)
+                files[number] = file
+                self._progress.advance(len(wanted.chosen))
+        for number in self._write(missing):
+            files[number] = self._stage.open(str(number))
+        self._stage.remove_others(map(str, files))
         sets = CandidateSets(
-            [files[place] for place in range(len(sketches.files))],
+            [files[number] for number in range(len(sketches.files))],
             sketches.starts,
             np.uint64 if exact else packed_shape(self._job.options.spec)[1],
             self._job.workers,
@@ -141,85 +219,48 @@ class CandidateMatcher:
         parts = self._ranked.parts
         return MergedSets(sets, parts) if exact and parts is not None else sets
 
-    def _candidates(self, place: int) -> NDArray[np.int64]:
-        """Return the candidates of shard number `place`, as places in it."""
-        documents = np.arange(*self._source.starts[place : place + 2].tolist())
+    def _find_candidates(self, number: int) -> ShardCandidates:
+        """Return the candidates of a shard."""
+        documents = np.arange(*self._source.starts[number : number + 2].tolist())
         if self._exact and self._ranked.parts is not None:
             documents = self._ranked.parts.document[documents].astype(np.int64)
         wanted = self._ranked.state[self._ranked.ranking.of(documents)] & CANDIDATE
-        for block in self._source.blocks_of(place):
-            start = block.start - int(self._source.starts[place])
+        for block in self._source.blocks_of(number):
+            start = block.start - int(self._source.starts[number])
             wanted[start : start + block.rows][~block.usable()] = 0
-        return np.flatnonzero(wanted)
+        chosen = np.flatnonzero(wanted)
+        keys = self._ranked.keys
+        basis = keys[number] if self._source is self._ranked.rows else keys
+        key = digest(basis, self._exact, xxhash.xxh3_64_hexdigest(chosen.data))
+        return ShardCandidates(number, chosen, key)
 
-    def _from_shingles(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        """Write shingles; yield the number of each shard when it is complete."""
+    def _write(self, missing: list[ShardCandidates]) -> Iterator[int]:
+        """Have files written; yield the number of each shard when it is complete."""
+        job, sketches, stage = self._job, self._source, self._stage
+        advance = self._progress.advance
+        if not self._exact:
+            copy = CopySignatures(sketches, stage)
+            yield from job.backend.run(copy, missing, job.workers, advance)
+            return
         texts = []
-        for place, chosen, key in missing:
-            shard = self._source.shards[place]
-            if not isinstance(shard, StoredShard):
-                texts.append((place, chosen, key))
-                continue
-            writer = SetWriter(self._stage.path(self._names[place]), key)
-            try:
-                for start in range(0, len(chosen), STORED_AT_ONCE):
-                    some = chosen[start : start + STORED_AT_ONCE]
-                    writer.add(some, shard.shingles(some))
-                    self._progress.advance(len(some))
-                writer.close()
-            finally:
-                writer.abandon()
-            yield place
-        yield from self._from_texts(texts)
+        for candidates in missing:
+            shard = sketches.shards[candidates.number]
+            if isinstance(shard, StoredShard):  # open in this process alone
+                self._copy_stored(candidates, shard)
+                yield candidates.number
+            else:
+                texts.append(candidates)
+        work = ShingleCandidates(sketches, job.sketcher, stage, job.budget)
+        yield from job.backend.run(work, texts, job.workers, advance)
 
-    def _from_texts(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        """Write shingles, made of the texts; yield the number of each shard when it is complete."""
-        job, sketches = self._job, self._source
-        sketcher = job.sketcher
-
-        def read_chunks() -> Iterator[tuple[int, str, CandidateChunk | None]]:
-            for place, chosen, key in missing:
-                if len(chosen):
-                    for candidates in find_candidate_chunks(sketches, place, chosen):
-                        yield place, key, candidates
-                yield place, key, None
-
-        def shingle(item: tuple[int, str, CandidateChunk | None]) -> Ragged | None:
-            place, _, candidates = item
-            if candidates is None:
-                return None
-            return shingle_candidates(candidates, sketches.shards[place], sketcher)
-
-        writer: SetWriter | None = None
+    def _copy_stored(self, candidates: ShardCandidates, shard: StoredShard) -> None:
+        """Write the shingles that a store has of candidates."""
+        writer = SetWriter(self._stage.path(candidates.name), candidates.key)
         try:
-            for (place, key, candidates), rows in map_in_order(
-                read_chunks(), shingle, job.budget.threads(job.workers)
-            ):
-                if writer is None:
-                    writer = SetWriter(self._stage.path(self._names[place]), key)
-                if candidates is None or rows is None:
-                    sketches.shards[place].check()
-                    writer.close()
-                    writer = None
-                    yield place
-                    continue
-                writer.add(candidates.places, rows)
-                self._progress.advance(len(candidates.places))
-        finally:
-            if writer is not None:
-                writer.abandon()
-
-    def _from_sketches(self, missing: list[tuple[int, NDArray[np.int64], str]]) -> Iterator[int]:
-        """Write signatures; yield the number of each shard when it is complete."""
-        sketches = self._source
-        for place, chosen, key in missing:
-            writer = SetWriter(self._stage.path(self._names[place]), key)
-            origin = int(sketches.starts[place])
-            for block in sketches.blocks_of(place):
-                begin, end = np.searchsorted(chosen, [block.start - origin, block.end - origin])
-                if begin < end:
-                    places = chosen[begin:end]
-                    writer.add(places, gather_signatures(block, places - (block.start - origin)))
-                    self._progress.advance(len(places))
+            for start in range(0, len(candidates.chosen), STORED_AT_ONCE):
+                places = candidates.chosen[start : start + STORED_AT_ONCE]
+                writer.add(places, shard.shingles(places))
+                self._progress.advance(len(places))
             writer.close()
-            yield place
+        finally:
+            writer.abandon()

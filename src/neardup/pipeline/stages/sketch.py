@@ -7,12 +7,14 @@ lines or shingles are counted in a pass over the inputs before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.corpus.column_check import check_columns
 from neardup.corpus.documents import Documents
@@ -24,6 +26,8 @@ from neardup.errors import InputError, RowError
 from neardup.first_look import FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
+from neardup.pipeline.backends.backend import Advance
+from neardup.pipeline.budget import Budget
 from neardup.pipeline.disk_estimate import check_disk
 from neardup.pipeline.earlier_corpus import EarlierCorpus
 from neardup.pipeline.job import Job
@@ -42,7 +46,7 @@ from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import Sketcher
 from neardup.text.frequencies import Frequencies, FrequencyCounts
-from neardup.text.lines import IgnoredLines, LineCounts
+from neardup.text.lines import FrequentLines, IgnoredLines, LineCounts
 
 CANDIDATE_SHARE = 0.3
 """About the share of documents that share a bucket with others: 0.1 on posts, 0.3 on manuals."""
@@ -114,15 +118,71 @@ def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
 SHARDS_FOLDER, SKETCHES_FOLDER, STORED_FOLDER = "shards", "sketches", "stored"
 
 
+@dataclass(frozen=True)
+class SketchedShard:
+    """What is known of a shard besides its file: the scripts of documents, with their rows."""
+
+    key: str
+    scripts: list[tuple[int, NDArray[np.int64] | None]]
+
+
+@dataclass(frozen=True)
+class SketchShards:
+    """Reads and sketches shards, given with their keys, and writes a file for each."""
+
+    maker: ChunkMaker
+    stage: StageFiles
+    budget: Budget
+
+    def __call__(
+        self, items: Iterable[tuple[str, Shard]], threads: int, advance: Advance
+    ) -> Iterator[SketchedShard]:
+        def sketch(piece: tuple[str, Shard, Chunk | None]) -> SketchedChunk | None:
+            _, shard, chunk = piece
+            return None if chunk is None else make_chunk(chunk, shard, self.maker)
+
+        writer: SketchWriter | None = None
+        scripts: list[tuple[int, NDArray[np.int64] | None]] = []
+        row = 0
+        try:
+            for (key, shard, chunk), made in map_in_order(
+                _chunks_of_shards(items), sketch, self.budget.threads(threads)
+            ):
+                if writer is None:
+                    writer = SketchWriter(self.stage.path(key), self.maker.spec, key, shard)
+                    scripts, row = [], 0
+                if made is None or chunk is None:
+                    shard.check()
+                    writer.close()
+                    writer = None
+                    yield SketchedShard(key, scripts)
+                    continue
+                writer.add(made)
+                scripts.append((row, made.scripts))
+                row += made.rows
+                advance(chunk.stored)
+        finally:
+            if writer is not None:
+                writer.abandon()
+
+
+def _chunks_of_shards(
+    shards: Iterable[tuple[str, Shard]],
+) -> Iterator[tuple[str, Shard, Chunk | None]]:
+    """Yield the chunks of the shards, and None after the last chunk of each."""
+    for key, shard in shards:
+        for chunk in shard.chunks():
+            yield key, shard, chunk
+        yield key, shard, None
+
+
 class ShardSketcher:
-    """Reads and sketches the shards that have no sketch file yet."""
+    """Has the shards sketched that have no sketch file yet."""
 
     def __init__(
         self, job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
     ) -> None:
-        self._job, self._progress = job, progress
-        self._custom_maker = maker
-        self._maker = maker or default_maker(job)
+        self._progress, self._custom_maker = progress, maker
         self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, job.out / SKETCHES_FOLDER)
         self._files: dict[str, BlockReader] = {}
         self._shards: list[Shard] = []
@@ -136,9 +196,9 @@ class ShardSketcher:
 
     def run(self, job: Job, shards: list[Shard]) -> None:
         """Sketch these shards. A second call, with other shards, reuses the files of the first."""
-        self._job, self._shards = job, shards
-        self._maker = self._custom_maker or default_maker(job)
-        self.keys = [shard_key(shard, self._maker.basis) for shard in shards]
+        self._shards = shards
+        maker = self._custom_maker or default_maker(job)
+        self.keys = [shard_key(shard, maker.basis) for shard in shards]
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
@@ -153,65 +213,20 @@ class ShardSketcher:
                 f"resuming: {format_bytes(done)} of {format_bytes(total)} are already read"
             )
             self._progress.advance(done)
-        self._sketch(missing)
         if job.strict:
-            self._check_reused(sorted(set(range(len(shards))) - set(missing)))
+            self._refuse_rejected(sorted(set(range(len(shards))) - set(missing)))
+        work = SketchShards(maker, self._stage, job.budget)
+        items = [(self.keys[place], shards[place]) for place in missing]
+        sketched = job.backend.run(work, items, job.workers, self._progress.advance)
+        for place, shard in zip(missing, sketched, strict=True):
+            self._files[shard.key] = self._stage.open(shard.key)
+            for row, scripts in shard.scripts:
+                self.scripts.add(shard.key, row, scripts)
+            if job.strict:
+                self._refuse_rejected([place])
 
-    def _sketch(self, missing: list[int]) -> None:
-        maker = self._maker
-
-        def sketch(item: tuple[int, Chunk | None]) -> SketchedChunk | None:
-            place, chunk = item
-            return None if chunk is None else make_chunk(chunk, self._shards[place], maker)
-
-        writer: SketchWriter | None = None
-        row = 0
-        try:
-            for (place, chunk), piece in map_in_order(
-                self._chunks(missing), sketch, self._job.budget.threads(self._job.workers)
-            ):
-                if writer is None:
-                    writer, row = self._writer(place), 0
-                if piece is None or chunk is None:
-                    self._finish(place, writer)
-                    writer = None
-                    continue
-                if self._job.strict and piece.rejected:
-                    self._refuse_piece(place, piece, writer)
-                writer.add(piece)
-                self.scripts.add(self.keys[place], row, piece.scripts)
-                row += piece.rows
-                self._progress.advance(chunk.stored)
-        finally:
-            if writer is not None:
-                writer.abandon()
-
-    def _chunks(self, missing: list[int]) -> Iterator[tuple[int, Chunk | None]]:
-        """Yield the chunks of the missing shards, and None after the last chunk of each."""
-        for place in missing:
-            for chunk in self._shards[place].chunks():
-                yield place, chunk
-            yield place, None
-
-    def _writer(self, place: int) -> SketchWriter:
-        key = self.keys[place]
-        return SketchWriter(self._stage.path(key), self._maker.spec, key, self._shards[place])
-
-    def _finish(self, place: int, writer: SketchWriter) -> None:
-        """Complete the file of a shard, if its inputs did not change while they were read."""
-        self._shards[place].check()
-        writer.close()
-        self._files[self.keys[place]] = self._stage.open(self.keys[place])
-
-    def _refuse_piece(self, place: int, piece: SketchedChunk, writer: SketchWriter) -> NoReturn:
-        """Raise an error at the first rejected document of a chunk."""
-        row, reason = min(piece.rejected.items())
-        file = piece.files[0] if len(piece.files) == 1 else piece.files[row]
-        row = row if len(piece.files) == 1 else 0
-        self._refuse(place, file, row + writer.rows_of(file), reason)
-
-    def _check_reused(self, places: list[int]) -> None:
-        """Raise an error at the first rejected document that was read before, without --strict."""
+    def _refuse_rejected(self, places: list[int]) -> None:
+        """Raise an error at the first rejected document of these shards."""
         for place in places:
             shard, sketched = self._shards[place], self._files[self.keys[place]]
             starts = np.concatenate([[0], np.cumsum(sketched.note["rows"])])
@@ -251,11 +266,10 @@ def find_ignored_lines(
     key = digest([shard_key(shard, spec.fingerprint) for shard in shards], str(share))
 
     def find() -> IgnoredLines:
-        counts = LineCounts(spec, key=job.key)
-        _pass_over(job, shards, lambda batch: counts.add(batch.texts), "counting lines", progress)
-        frequent = counts.above(share)
-        _pass_over(
-            job, shards, lambda batch: frequent.add(batch.texts), "comparing lines", progress
+        begin = partial(LineCounts, spec, key=job.key)
+        counts: LineCounts = _count(job, shards, begin, _add_lines, "counting lines", progress)
+        frequent: FrequentLines = _count(
+            job, shards, partial(counts.above, share), _add_lines, "comparing lines", progress
         )
         return frequent.freeze()
 
@@ -273,15 +287,11 @@ def count_document_frequencies(
     key = digest([shard_key(shard, job.options.spec.fingerprint) for shard in shards])
 
     def count() -> Frequencies:
-        counts, sketcher = FrequencyCounts(), job.sketcher
-        _pass_over(
-            job,
-            shards,
-            lambda batch: counts.add(sketcher.cut(batch).shingles),
-            "counting shingles",
-            progress,
+        add = partial(_add_shingles, job.sketcher)
+        counted: FrequencyCounts = _count(
+            job, shards, FrequencyCounts, add, "counting shingles", progress
         )
-        return counts.freeze()
+        return counted.freeze()
 
     return load_or_make(folder / "weights", FREQUENCIES_FILE, key, read_frequencies, count)
 
@@ -306,23 +316,67 @@ def _count_frequent(
     return replace(job, options=options, frequencies=frequencies)
 
 
-def _pass_over(
+class Counts(Protocol):
+    """Counts of documents, to which those of others can be added."""
+
+    def merge(self, other: Self, /) -> None: ...
+
+
+AnyCounts = TypeVar("AnyCounts", bound=Counts)
+
+
+@dataclass(frozen=True)
+class CountDocuments(Generic[AnyCounts]):
+    """Reads shards once, and yields one value, the counts of all their documents.
+
+    begin  makes counts of no documents
+    add    adds those of a batch, on several threads at once
+    """
+
+    begin: Callable[[], AnyCounts]
+    add: Callable[[AnyCounts, Documents], None]
+    budget: Budget
+
+    def __call__(
+        self, items: Iterable[Shard], threads: int, advance: Advance
+    ) -> Iterator[AnyCounts]:
+        counts = self.begin()
+
+        def read(item: tuple[Shard, Chunk]) -> None:
+            shard, chunk = item
+            self.add(counts, parse_chunk(chunk, shard.reading.columns))
+
+        chunks = ((shard, chunk) for shard in items for chunk in shard.chunks())
+        for (_, chunk), _ in map_in_order(chunks, read, self.budget.threads(threads)):
+            advance(chunk.stored)
+        yield counts
+
+
+def _add_lines(counts: LineCounts | FrequentLines, documents: Documents) -> None:
+    counts.add(documents.texts)
+
+
+def _add_shingles(sketcher: Sketcher, counts: FrequencyCounts, documents: Documents) -> None:
+    counts.add(sketcher.cut(documents).shingles)
+
+
+def _merge(counts: AnyCounts, others: AnyCounts) -> AnyCounts:
+    counts.merge(others)
+    return counts
+
+
+def _count(
     job: Job,
     shards: list[Shard],
-    add: Callable[[Documents], None],
+    begin: Callable[[], AnyCounts],
+    add: Callable[[AnyCounts, Documents], None],
     stage: str,
     progress: Progress,
-) -> None:
-    """Read all shards once; threads call `add` with the documents of each chunk."""
+) -> AnyCounts:
+    """Return the counts of all documents; `stage` is shown as the name of this pass."""
     progress.stage(stage, sum(shard.stored for shard in shards), "bytes")
-
-    def read(item: tuple[Shard, Chunk]) -> None:
-        shard, chunk = item
-        add(parse_chunk(chunk, shard.reading.columns))
-
-    chunks = ((shard, chunk) for shard in shards for chunk in shard.chunks())
-    for (_, chunk), _ in map_in_order(chunks, read, job.budget.threads(job.workers)):
-        progress.advance(chunk.stored)
+    work = CountDocuments(begin, add, job.budget)
+    return job.backend.reduce(work, shards, _merge, job.workers, progress.advance)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
 from pathlib import Path
@@ -21,6 +21,7 @@ from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, to_arrow
+from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
@@ -124,6 +125,26 @@ def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Co
     return counted
 
 
+@dataclass(frozen=True)
+class WriteKept:
+    """Writes inputs again, without the rows that are not kept.
+
+    edit  returns the rows of a file that get another text, for the number of the file
+    """
+
+    folder: Path
+    edit: Callable[[int], Edit] | None
+
+    def __call__(
+        self, items: Iterable[tuple[int, KeptRows]], threads: int, advance: Advance
+    ) -> Iterator[int]:
+        for place, rows in items:
+            edit = None if self.edit is None else self.edit(place)
+            path = self.folder / rows.file.kept_name
+            write_kept(rows.file, rows.keep, path, advance, threads, edit)
+            yield place
+
+
 def write_kept_files(
     job: Job,
     folder: Path,
@@ -139,22 +160,22 @@ def write_kept_files(
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
-
-    def kept_rows(place: int) -> KeptRows:
-        mask = kept[catalogue.starts[place] : catalogue.starts[place + 1]]
-        return KeptRows(catalogue.files[place], mask, None if edit is None else edit(place))
-
-    new = range(catalogue.new, len(catalogue.files))
+    masks = {
+        place: kept[catalogue.starts[place] : catalogue.starts[place + 1]]
+        for place in range(catalogue.new, len(catalogue.files))
+    }
     if job.kept_file is not None:
         order = {file: number for number, file in enumerate(job.inputs)}
-        places = sorted(new, key=lambda place: order[catalogue.files[place]])
-        rows = [kept_rows(place) for place in places]
+        rows = [
+            KeptRows(catalogue.files[place], masks[place], edit and edit(place))
+            for place in sorted(masks, key=lambda place: order[catalogue.files[place]])
+        ]
         path = folder / job.kept_file.name
         write_one_file(rows, job.kept_file, path, progress.advance, job.workers)
         return
-    for one in map(kept_rows, new):
-        path = folder / one.file.kept_name
-        write_kept(one.file, one.keep, path, progress.advance, job.workers, one.edit)
+    items = [(place, KeptRows(catalogue.files[place], mask)) for place, mask in masks.items()]
+    for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
+        pass
 
 
 class DocumentNames(Protocol):

@@ -1,18 +1,22 @@
-"""Run over URLs: read and written by Spark, on any file system that it supports.
+"""Run over URLs: a reader and a writer in front of a run over DataFrames.
 
-OUT gets kept, in the format of the inputs, and removed.parquet, clusters.parquet, rejected.parquet,
-which are folders of Parquet files; then report.html, and run.json when all the rest is written.
+Spark reads and writes any file system that it supports. OUT gets kept, in the format of the inputs,
+and removed.parquet, clusters.parquet, rejected.parquet, which are folders of Parquet files; then
+report.html, and run.json when all the rest is written.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
+import os
+import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,20 +25,22 @@ from pyspark.sql import SparkSession
 
 from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
-from neardup.corpus.urls import hide_secrets
+from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, OutputTaken, UsageError
-from neardup.keys import Key
-from neardup.options import Options
-from neardup.pipeline.backends.spark.arrow import StageTables
-from neardup.pipeline.backends.spark.dataframe_report import DataFrameReport
-from neardup.pipeline.backends.spark.dataframes import DataFrameOutcome, DataFrameRun
-from neardup.pipeline.backends.spark.failures import translate_spark_errors
-from neardup.pipeline.backends.spark.inputs import DataFrameInput, JsonLinesInput
-from neardup.pipeline.backends.spark.limits import TASK_MEMORY
-from neardup.pipeline.job import MAX_REJECTED, Job
-from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES, WORK_FOLDER
+from neardup.formats.tables import write_error
+from neardup.pipeline.backends.spark_dataframes import (
+    RUN,
+    DataFrameInput,
+    DataFrameRun,
+    JsonLinesInput,
+)
+from neardup.pipeline.backends.spark_failures import translate_spark_errors
+from neardup.pipeline.job import Job
+from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES
 from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
+
+FILE_SCHEME = "file://"
 
 
 @dataclass(frozen=True)
@@ -103,38 +109,54 @@ class UrlPath:
                 stream.close()
 
 
-def create_work_folder(spark: SparkSession, url: str | None) -> UrlPath:
-    """Return an empty folder for the tables between stages, which all executors can write.
+@contextmanager
+def shared_folder(spark: SparkSession, work: str | None) -> Iterator[Path]:
+    """Yield an empty folder that all machines see by the same path; delete it after an error.
 
     Args:
-        url: The user's choice. None: in Spark's checkpoint folder, or temporary on one machine.
+        spark: The session.
+        work: The user's choice: a path. None: in Spark's checkpoint folder, if that has a path, or
+            temporary if all tasks run on this machine.
     """
-    if url is not None:
-        folder = UrlPath(spark, url)
-        if names := folder.names():
-            raise OutputTaken(
-                f"{folder.name} is not empty ({', '.join(names[:3])}): choose another folder as "
-                "work="
+    folder = _choose_folder(spark, work)
+    if folder.exists() and (names := os.listdir(folder)):
+        first = ", ".join(sorted(names)[:3])
+        raise OutputTaken(f"{folder} is not empty ({first}): choose another folder as work=")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(folder, error) from None
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _choose_folder(spark: SparkSession, work: str | None) -> Path:
+    if work is not None:
+        if is_url(work) and not work.startswith(FILE_SCHEME):
+            raise UsageError(
+                f"{hide_secrets(work)} is a URL: give the path of a folder that the driver and all "
+                "executors see, such as a network file system or a mounted volume"
             )
-        return folder
-    checkpoints = spark.sparkContext.getCheckpointDir()
-    if checkpoints:
-        return UrlPath(spark, checkpoints) / f"neardup-{uuid.uuid4().hex}"
+        return Path(work.removeprefix(FILE_SCHEME)).absolute()
     if str(spark.sparkContext.master).startswith("local"):
         made = Path(tempfile.mkdtemp(prefix="neardup-"))
         # Not when the result is deleted: a frame made of it may be used longer.
         atexit.register(shutil.rmtree, made, ignore_errors=True)
-        # Not as_uri(): Hadoop does not decode what that encodes, such as a space.
-        return UrlPath(spark, f"file://{made}")
+        return made
+    checkpoints = re.match(r"file:/*(/.*)", spark.sparkContext.getCheckpointDir() or "")
+    if checkpoints:
+        return Path(checkpoints[1]) / f"neardup-{uuid.uuid4().hex}"
     raise UsageError(
-        "tables between the stages need a folder that all executors can write: give one as "
-        "work=, such as hdfs:///tmp/neardup or s3a://bucket/neardup, or set a checkpoint folder"
+        "files between the stages need a folder that the driver and all executors see by the same "
+        "path, such as a network file system: give it as work= (--work), or as Spark's checkpoint "
+        "folder"
     )
 
 
 REPORT = "report.html"
-WRITING = "writing"
-"""This file is in WORK while OUT has a part of a run, which the next run may replace."""
 SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl", "json": "jsonl", "ndjson": "jsonl"}
 
 
@@ -142,95 +164,62 @@ def dedup_urls(
     spark: SparkSession,
     inputs: Sequence[str],
     out: str,
-    columns: Columns,
-    options: Options,
+    job: Job,
     *,
     format: str = "auto",
-    key: Key | None = None,
     against: Sequence[str] = (),
-    kept: bool = True,
-    pairs: bool = False,
-    strict: bool = False,
-    max_rejected: float = MAX_REJECTED,
     force: bool = False,
-    finish: Callable[[Path], object] | None = None,
-    memory: int = TASK_MEMORY,
+    work: str | None = None,
     progress: Progress = SILENT,
 ) -> FinishedRun:
     """Deduplicate the rows behind URLs, and write OUT; run.json is written last.
 
     Args:
+        spark: The session.
         inputs: URLs of files or folders, all of one format; may have wildcards.
         out: The URL of OUT.
-        columns: The columns, or fields of JSON, that are used.
-        options: What counts as similar and which copy is kept.
+        job: The job, without inputs.
         format: parquet, jsonl, or auto: by the suffix.
-        key: The secret key of hash siphash.
         against: URLs of an earlier corpus, which is never removed.
-        kept: Whether to write the kept rows.
-        pairs: Whether to write all similar pairs.
-        strict: Whether a rejected document is an error.
-        max_rejected: The largest share of rejected documents; it is recorded, not checked.
         force: Whether to replace a finished run in OUT.
-        finish: Makes report.html in the folder of a run; called in a task.
-        memory: The bytes that a task may hold, approximately.
+        work: The path of a folder that all machines see, for the files between the stages.
         progress: Shows the stages.
     """
     place = UrlPath(spark, out)
     check_output_url(place, [*inputs, *against], force)
-    work = place / WORK_FOLDER
-    work.delete()  # of a run that was stopped
-    try:
-        sizes = {url: _measure_input(spark, url) for url in (*inputs, *against)}
-        kind = _find_format(spark, list(sizes), format)
-        new = open_input(spark, inputs, kind, columns)
-        earlier = open_input(spark, against, kind, columns.plain) if against else None
-        job = Job(
-            inputs=[],
-            out=Path(),
-            options=options,
-            columns=new.columns,
-            pairs=pairs,
-            kept=kept,
-            strict=strict,
-            max_rejected=max_rejected,
-            key=key,
-            workers=spark.sparkContext.defaultParallelism,
-        )
-        dataframe_run = DataFrameRun(
-            job, new, earlier, StageTables(spark, work.url), memory, progress
-        )
-        outcome = dataframe_run.run()
-        outcome.record["parameters"]["against"] = list(map(hide_secrets, against))
-        outcome.record["skipped_files"] = []
+    sizes = {url: _measure_input(spark, url) for url in (*inputs, *against)}
+    kind = _find_format(spark, list(sizes), format)
+    new = open_input(spark, inputs, kind, job.columns)
+    earlier = open_input(spark, against, kind, job.columns.plain) if against else None
+    with shared_folder(spark, work) as folder:
+        run = DataFrameRun(replace(job, kept=kind == "jsonl"), new, earlier, folder, progress)
+        finished = run.finished
+        finished.record["parameters"] |= {
+            "against": list(map(hide_secrets, against)),
+            "kept_files": job.kept,
+        }
         # All inputs together: which row is from which input is not known.
-        size, count = sum(sizes[url] for url in inputs), outcome.record["counts"]["documents"]
-        outcome.record["inputs"] = [
+        finished.record["inputs"] = [
             {
                 "file": ", ".join(map(hide_secrets, inputs)),
-                "size": size,
-                "documents": count,
+                "size": sum(sizes[url] for url in inputs),
+                "documents": finished.record["counts"]["documents"],
                 "xxh3_128": "",
             }
         ]
-        (work / WRITING).write(b"")
-        with dataframe_run.stage("writing"):
-            _write_tables(place, new, outcome, job)
-            report = DataFrameReport(outcome, new)
-        dataframe_run.add_timings(outcome.record)
-        if finish is not None:
-            (place / REPORT).write(report.report(finish, REPORT))
-        data = json.dumps(outcome.record, indent=2, ensure_ascii=False) + "\n"
-        (place / RUN_FILE).write(data.encode())
-    except BaseException:
-        if WRITING in work.names():
+        progress.stage("writing to the URL", None, "tables")
+        _delete_run(place)
+        try:
+            _write_tables(place, run, job)
+            (place / REPORT).write((folder / RUN / REPORT).read_bytes())
+            data = json.dumps(finished.record, indent=2, ensure_ascii=False) + "\n"
+            (place / RUN_FILE).write(data.encode())
+        except BaseException:
             _delete_run(place)
-        work.delete()
-        if not place.names():
-            place.delete()
-        raise
-    finished = FinishedRun(outcome.record, report.largest(), report.examples())
-    work.delete()
+            if not place.names():
+                place.delete()
+            raise
+    shutil.rmtree(folder, ignore_errors=True)
     return finished
 
 
@@ -243,9 +232,7 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
             raise UsageError(
                 f"{out.name} and {one.name} contain one another: choose an output outside the input"
             )
-    names = [name for name in out.names() if name != WORK_FOLDER]
-    if WRITING in (out / WORK_FOLDER).names():  # OUT has a part of a run that was stopped
-        names = [name for name in names if name not in RUN_NAMES]
+    names = out.names()
     if names and not force:
         raise OutputTaken(
             f"{out.name} is not empty ({', '.join(names[:3])}): choose another output, or use "
@@ -317,21 +304,14 @@ def _delete_run(out: UrlPath) -> None:
         (out / name).delete()
 
 
-def _write_tables(out: UrlPath, new: DataFrameInput, outcome: DataFrameOutcome, job: Job) -> None:
-    """Write the tables and kept rows into OUT, replacing those of an earlier run."""
-    _delete_run(out)
+def _write_tables(out: UrlPath, run: DataFrameRun, job: Job) -> None:
+    """Write the tables and the kept rows into OUT."""
     if job.kept:
-        write, kept = outcome.kept(new).write, (out / "kept").url
-        if isinstance(new, JsonLinesInput):
-            write.text(kept, lineSep="\n")
+        kept, place = run.new.keep_rows(run), (out / "kept").url
+        if run.new.format == "jsonl":
+            kept.write.text(place, lineSep="\n")
         else:
-            write.parquet(kept)
-    tables = {
-        "removed": outcome.removed,
-        "clusters": outcome.clusters(),
-        "rejected": outcome.rejected,
-    }
-    if job.pairs:
-        tables["pairs"] = outcome.pairs()
-    for name, frame in tables.items():
-        frame.write.parquet((out / f"{name}.parquet").url, compression="zstd")
+            kept.write.parquet(place)
+    for name in ("removed", "clusters", "rejected", *(["pairs"] if job.pairs else [])):
+        path = (out / f"{name}.parquet").url
+        run.table(name).write.parquet(path, compression="zstd")

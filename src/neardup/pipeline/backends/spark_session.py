@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,20 +19,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import neardup
 from neardup.errors import NeardupError, UsageError
-from neardup.pipeline.backends.spark.failures import (
+from neardup.pipeline.backends.spark_failures import (
     SHIPPING,
     spark_error_types,
     translate_spark_errors,
-)
-from neardup.pipeline.backends.spark.startup import (
-    ClassArchive,
-    configure_fast_start,
-    find_java,
-    is_small_local_input,
 )
 from neardup.pipeline.run_progress import hold_signals
 from neardup.runtime import SILENT, Progress
@@ -74,6 +70,21 @@ def require_spark() -> None:
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 
+def find_java() -> str | None:
+    """Return the path of the Java that Spark starts, None if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
+
+
+def is_this_python(command: str) -> bool:
+    """Return whether a command is this process's Python, with the same packages.
+
+    Another name of it in the same folder counts; a virtual environment has packages of its own.
+    """
+    here, there = Path(sys.executable), Path(command)
+    return here.parent == there.parent and here.resolve() == there.resolve()
+
+
 def require_java() -> None:
     """Raise UsageError unless there is a Java that Spark can run on."""
     cure = (
@@ -94,16 +105,13 @@ def require_java() -> None:
         )
 
 
-def open_session(
-    master: str | None, name: str = "neardup", size: int | None = None
-) -> SparkSession:
+def open_session(master: str | None, name: str = "neardup") -> SparkSession:
     """Return the running session, or start one that prints nothing unless it fails.
 
     Args:
         master: The URL of the master. None: that of spark-submit or of Spark's own settings, else
             this machine.
         name: The name of the application.
-        size: The bytes of the inputs, if known: small ones on this machine get faster settings.
     """
     require_spark()
     from pyspark.sql import SparkSession
@@ -112,10 +120,6 @@ def open_session(
     if running is not None:
         require_settings(running)
         return _require_same_master(running, master)
-    archive = None
-    if is_small_local_input(master, size):
-        archive = ClassArchive()
-        configure_fast_start(str(master), archive.options)
     if master:
         require_reachable(master)
     # Py4J logs a stack trace to the root logger when Ctrl-C interrupts it, which is raised anyway.
@@ -133,8 +137,6 @@ def open_session(
         context.pythonExec = settings.get("spark.pyspark.python") or context.pythonExec
     if settings.get("spark.log.level") is None:
         context.setLogLevel("OFF")  # what fails is raised; lost executors are counted
-    if archive is not None:
-        archive.begin(spark)
     return spark
 
 
@@ -248,6 +250,21 @@ def _capture_stderr() -> Iterator[deque[str]]:
         os.dup2(ours, 2)
         os.close(ours)
         starting = False
+
+
+def start_spark(master: str | None, progress: Progress = SILENT) -> SparkSession:
+    """Return a session whose executors can import neardup.
+
+    Args:
+        master: The URL of the cluster's master; None for Spark's own setting.
+        progress: Told that Spark starts, which takes seconds.
+    """
+    progress.say("starting Spark")
+    spark = open_session(master)
+    local = str(spark.sparkContext.master).startswith("local")
+    if not local or not is_this_python(spark.sparkContext.pythonExec):
+        check_executors(spark, progress)
+    return spark
 
 
 GUESSED_CORES = 8

@@ -1,0 +1,198 @@
+"""The backend for a Spark cluster: work is done in tasks, which read and write shared files.
+
+Every machine must see the inputs and OUT by the same paths. A task writes the same files as a
+thread of a local run does, each under a temporary name until it is complete. So nothing is
+shuffled, a lost task is repeated, and a stopped run goes on with either backend.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from neardup.keys import Key
+from neardup.pipeline.backends.backend import Advance, AnyDone, AnyItem, Work
+from neardup.pipeline.backends.spark_failures import (
+    spark_error_types,
+    tag_errors,
+    translate_spark_errors,
+)
+
+if TYPE_CHECKING:
+    from pyspark import RDD, Accumulator, Broadcast
+    from pyspark.sql import SparkSession
+
+TASK_MEMORY: Final = 10**9
+"""Default of the bytes that a task may hold."""
+MAX_TASKS: Final = 10_000
+"""Most tasks of one piece of work: with more items, a task gets several."""
+LOOK_SECONDS: Final = 0.2
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles work for tasks, which need the key of keyed hashes; no other pickle contains one."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Key):
+            return Key, (value._secret,)
+        return NotImplemented
+
+
+def _pickle(value: object) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+class InTask:
+    """What a task does with its items. Results are pickled, as the work is."""
+
+    def __init__(self, work: Broadcast[bytes], threads: int, done: Accumulator[int]) -> None:
+        self._work, self._threads, self._done = work, threads, done
+
+    def __call__(self, items: Iterable[Any]) -> Iterator[bytes]:
+        with tag_errors():
+            work = pickle.loads(self._work.value)  # noqa: S301 (the driver's, as all of this code)
+            for result in work(items, self._threads, self._done.add):
+                yield _pickle(result)
+
+
+class MergeInTask:
+    """Merges two results of tasks."""
+
+    def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
+        self._merge = merge
+
+    def __call__(self, first: bytes, second: bytes) -> bytes:
+        return _pickle(self._merge(pickle.loads(first), pickle.loads(second)))  # noqa: S301
+
+
+class SparkBackend:
+    """Does work in the tasks of a Spark session.
+
+    Args:
+        open_session: Returns the session; called when the first work begins, because it takes
+            seconds.
+    """
+
+    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
+        self._open_session = open_session
+        self._work_done: list[dict[str, Any]] = []
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._open_session()
+
+    def run(
+        self, work: Work[AnyItem, AnyDone], items: Sequence[AnyItem], threads: int, advance: Advance
+    ) -> Iterator[AnyDone]:
+        if not items:
+            return
+        tasks = _Tasks(self.spark, work, items, threads)
+        for result in tasks.wait(tasks.rdd.collect, advance):
+            yield pickle.loads(result)  # noqa: S301 (of our own task)
+        self._work_done.append(tasks.describe())
+
+    def reduce(
+        self,
+        work: Work[AnyItem, AnyDone],
+        items: Sequence[AnyItem],
+        merge: Callable[[AnyDone, AnyDone], AnyDone],
+        threads: int,
+        advance: Advance,
+    ) -> AnyDone:
+        tasks = _Tasks(self.spark, work, items, threads)
+        merged = MergeInTask(merge)
+        result: AnyDone = pickle.loads(  # noqa: S301 (of our own task)
+            tasks.wait(lambda: tasks.rdd.treeReduce(merged), advance)
+        )
+        self._work_done.append(tasks.describe())
+        return result
+
+    def describe(self) -> dict[str, Any]:
+        """Return Spark's version and master, and for each piece of work its tasks and seconds."""
+        context = self.spark.sparkContext
+        return {
+            "spark": {
+                "version": self.spark.version,
+                "master": context.master,
+                "work": self._work_done,
+            }
+        }
+
+
+class _Tasks:
+    """The tasks of one piece of work: an RDD of results, and how far they are."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        work: Work[AnyItem, AnyDone],
+        items: Sequence[AnyItem],
+        threads: int,
+    ) -> None:
+        self._context, self._begun = spark.sparkContext, time.monotonic()
+        threads = min(threads, int(self._context.getConf().get("spark.task.cpus", "1")))
+        self._name = getattr(work, "__name__", type(work).__name__)
+        self._tag = f"neardup-{uuid.uuid4().hex}"
+        self._count = min(len(items), MAX_TASKS)
+        self._sent = self._context.broadcast(_pickle(work))
+        self._done = self._context.accumulator(0)
+        self.rdd: RDD[bytes] = self._context.parallelize(items, self._count).mapPartitions(
+            InTask(self._sent, threads, self._done)
+        )
+
+    def wait(self, action: Callable[[], AnyDone], advance: Advance) -> AnyDone:
+        """Return the result of an action, which is done in another thread, while `advance` is
+        called in this one: if that raises an error, the tasks are cancelled."""
+        future: Future[AnyDone] = Future()
+        threading.Thread(
+            target=self._act, args=(action, future), name="neardup-spark", daemon=True
+        ).start()
+        shown = 0
+        try:
+            while not future.done():
+                wait([future], LOOK_SECONDS)
+                done = self._done.value
+                advance(done - shown)
+                shown = done
+            with translate_spark_errors(self._name):
+                return future.result()
+        except BaseException:
+            self._context.cancelJobsWithTag(self._tag)
+            raise
+        finally:
+            self._sent.destroy()
+
+    def _act(self, action: Callable[[], AnyDone], future: Future[AnyDone]) -> None:
+        try:
+            # Tags belong to a thread of Java, which Py4J gives to each of Python.
+            self._context.addJobTag(self._tag)
+            future.set_result(action())
+        except BaseException as error:  # handed to the thread that waits
+            future.set_exception(error)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the figures of run.json."""
+        tracker = self._context._jsc.sc().statusTracker()
+        failed = 0
+        try:
+            for job in tracker.getJobIdsForTag(self._tag):
+                for stage in tracker.getJobInfo(job).get().stageIds():
+                    failed += tracker.getStageInfo(stage).get().numFailedTasks()
+        except spark_error_types():  # Spark keeps only the last stages
+            pass
+        return {
+            "name": self._name,
+            "tasks": self._count,
+            "failed_tasks": failed,
+            "seconds": round(time.monotonic() - self._begun, 4),
+        }

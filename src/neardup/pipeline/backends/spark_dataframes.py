@@ -1,0 +1,394 @@
+"""DataFrames as a source and a sink of a run.
+
+A DataFrame has no order, so its ids are the order: its documents are written to files, sorted by
+id, in a folder that all machines see by the same path, and the run reads these. The tables of the
+run are DataFrames again, by ids of the original type.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DatetimeType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from neardup.corpus.columns import Source, convert_table, resolve_columns
+from neardup.corpus.documents import Columns
+from neardup.corpus.fields import JOINT, LIST, parts_of
+from neardup.corpus.inputs import InputOptions, find_inputs
+from neardup.corpus.jsonl import parse_lines
+from neardup.errors import UsageError
+from neardup.pipeline.backends.spark_failures import tag_errors, translate_spark_errors
+from neardup.pipeline.job import Job
+from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.run import find_near_duplicates
+from neardup.runtime import Progress
+
+LOCAL_SCHEME = "file://"
+"""Without it a path belongs to the cluster's default file system."""
+GLOB_CHARACTERS = re.compile(r"[\[\]{}*?\\]")
+"""Characters that Spark takes for wildcards in paths that it reads."""
+CHECKED_LINES = 1000
+"""Lines that are checked before the work begins: each field must be in one of them."""
+MAX_BROADCAST = 1_000_000
+"""Ids of dropped rows that are sent to all tasks, instead of sorting all rows by id."""
+ID_TYPES = (BinaryType, DatetimeType, NumericType, StringType)
+
+
+def read_parquet(spark: SparkSession, path: Path) -> DataFrame:
+    """Return the table in a file or folder that all machines see by this path."""
+    return spark.read.parquet(LOCAL_SCHEME + GLOB_CHARACTERS.sub(r"\\\g<0>", str(path)))
+
+
+@dataclass(frozen=True)
+class DataFrameInput:
+    """A user's DataFrame, and the columns of it that are used.
+
+    `called` names the DataFrame and its options in messages.
+    """
+
+    frame: DataFrame
+    columns: Columns
+    called: Source = field(default_factory=lambda: Source("this DataFrame", "{}="))
+
+    format = "parquet"
+    """The format of the files that `write` makes."""
+
+    def __post_init__(self) -> None:
+        names = self.frame.columns
+        inner = [name for name in _list_inner_fields(self.frame.schema) if name not in names]
+        columns = resolve_columns(self.columns, [*names, *inner], self.called)
+        if columns.id is None:
+            raise UsageError(
+                "rows that Spark reads have no order: give a column of unique ids with "
+                f"{self.called.option.format('id')}"
+            )
+        object.__setattr__(self, "columns", columns)
+        if not isinstance(self.id_type, ID_TYPES):
+            raise UsageError(
+                f"ids of type {self.id_type.simpleString()} are not supported: "
+                "use numbers, strings, bytes or dates"
+            )
+        # Refuse what can't be text or can't be ranked, before a task does.
+        table = self._read().limit(0).toArrow()
+        named = {name: table.column(option) for option, name in columns.asked().items()}
+        convert_table(pa.Table.from_pydict(named), columns, self.called)
+
+    @property
+    def id_type(self) -> DataType:
+        """The type of the ids."""
+        return self._find(self.columns.id or "")[1]
+
+    @property
+    def written(self) -> Columns:
+        """The columns of the files that `write` makes."""
+        names = {option: option.replace(":", "") for option in self.columns.asked()}
+        apart = tuple(names[one] for one in names if one.startswith("distinguish"))
+        return replace(
+            self.columns,
+            text="text",
+            id="id",
+            keep=names.get("keep"),
+            within=names.get("within"),
+            distinguish=apart,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write the documents to files in the order of their ids, which become strings."""
+        rows = self._read().repartitionByRange("id").sortWithinPartitions("id")
+        named = rows.withColumn("id", ids_to_strings(sql.col("id"), self.id_type)).toDF(
+            *(name.replace(":", "") for name in rows.columns)
+        )
+        with translate_spark_errors("reading the documents"):
+            named.write.option("compression", "lz4").parquet(f"{LOCAL_SCHEME}{folder}")
+        self._require_ids(folder)
+
+    def keep_rows(self, run: DataFrameRun) -> DataFrame:
+        """Return the rows that a run has kept, with all columns of the user."""
+        names = self.frame.columns
+        rows = self._numbered().withColumn("id", self._find(self.columns.id or "")[0])
+        removed, rejected = (run.table(name).select("id") for name in ("removed", "rejected"))
+        dropped = removed.union(rejected).where("id IS NOT NULL")
+        counts = run.finished.record["counts"]
+        if counts["removed"] + counts["rejected"] <= MAX_BROADCAST:
+            dropped = sql.broadcast(dropped)
+        kept = rows.where("id IS NOT NULL").join(dropped, "id", "left_anti")
+        return kept.drop("id").toDF(*names)
+
+    def _require_ids(self, folder: Path) -> None:
+        """Raise UsageError unless every document has an id, and every id is unique."""
+        documents = read_parquet(self.frame.sparkSession, folder)
+        missing = documents.where("id IS NULL AND text IS NOT NULL").count()
+        require_ids(documents.select("id"), missing)
+
+    def _read(self) -> DataFrame:
+        """Return the columns that are used, named by their options."""
+        named = [
+            (self._text() if option == "text" else self._find(name)[0]).alias(option)
+            for option, name in self.columns.asked().items()
+        ]
+        return self._numbered().select(*named)
+
+    def _numbered(self) -> DataFrame:
+        """Return the frame with columns named by position: the user's names may need quotes."""
+        return self.frame.toDF(*(f"c{place}" for place in range(len(self.frame.columns))))
+
+    def _find(self, name: str) -> tuple[Column, DataType]:
+        """Return a column, or a field inside of structs, and its type."""
+        names = self.frame.columns
+        head = name if name in names else name.partition(".")[0]
+        place, rest = names.index(head), name[len(head) + 1 :]
+        column, kind = sql.col(f"c{place}"), self.frame.schema.fields[place].dataType
+        while rest and isinstance(kind, StructType):
+            head = rest if rest in kind.names else rest.partition(".")[0]
+            column, kind = column.getField(head), kind[head].dataType
+            rest = rest[len(head) + 1 :]
+        return column, kind
+
+    def _text(self) -> Column:
+        """Return the texts; those of several columns joined, as `corpus.fields` does."""
+        names = parts_of(self.columns, "text", self.frame.columns)
+        if len(names) == 1:
+            return self._find(names[0])[0]
+        for name in names:
+            if not isinstance(kind := self._find(name)[1], StringType):
+                raise UsageError(
+                    f"{self.called.name}: column {name!r} is {kind.simpleString()}, not text: "
+                    f"choose another with {self.called.option.format('text')}"
+                )
+        parts = [self._find(name)[0] for name in names]
+        joined = sql.concat_ws(JOINT, *(sql.when(part != "", part) for part in parts))
+        return sql.when(sql.coalesce(*parts).isNotNull(), joined)
+
+
+def _list_inner_fields(kind: DataType, prefix: str = "") -> Iterator[str]:
+    """Yield the fields inside of the columns of a schema, as `corpus.fields` names them."""
+    if isinstance(kind, ArrayType):
+        yield from _list_inner_fields(kind.elementType, prefix + LIST)
+    elif isinstance(kind, StructType):
+        for field_ in kind.fields:
+            name = f"{prefix}.{field_.name}" if prefix else field_.name
+            if prefix:
+                yield name
+            yield from _list_inner_fields(field_.dataType, name)
+
+
+def require_ids(ids: DataFrame, missing: int) -> None:
+    """Raise UsageError unless every usable document has an id, and every id is unique.
+
+    Args:
+        ids: The ids of all documents.
+        missing: The number of usable documents without an id.
+    """
+    if missing:
+        raise UsageError(
+            f"{missing:,} rows have no id: give each row a unique id, or filter them out"
+        )
+    shared = ids.where("id IS NOT NULL").groupBy("id").count().where("count > 1")
+    for row in shared.orderBy("id").limit(1).collect():
+        raise UsageError(
+            f"{row['count']:,} rows have the id {row['id']}, and there may be more such ids: make "
+            "them unique"
+        )
+
+
+def require_separate_ids(spark: SparkSession, new: Path, earlier: Path) -> None:
+    """Raise UsageError if an id is both in the documents and in the earlier ones."""
+    ids, others = (read_parquet(spark, one).select("id") for one in (new, earlier))
+    for row in ids.where("id IS NOT NULL").join(others, "id").limit(1).collect():
+        raise UsageError(
+            f"the id {row['id']} is in the DataFrame and in `against`, and there may be more such "
+            "ids: make them unique"
+        )
+
+
+def ids_to_strings(ids: Column, kind: DataType) -> Column:
+    """Return ids as strings from which `strings_to_ids` restores them."""
+    if isinstance(kind, BinaryType):
+        return sql.lower(sql.hex(ids))
+    # Twice a year a local time is ambiguous.
+    return (sql.unix_micros(ids) if isinstance(kind, TimestampType) else ids).cast("string")
+
+
+def strings_to_ids(names: Column, kind: DataType) -> Column:
+    """Return the ids of `ids_to_strings`; null for strings that it does not make."""
+    if isinstance(kind, BinaryType):
+        return sql.unhex(names)
+    if isinstance(kind, TimestampType):
+        return sql.timestamp_micros(names.try_cast("long"))
+    return names.try_cast(kind)
+
+
+@dataclass(frozen=True)
+class JsonLinesInput(DataFrameInput):
+    """Lines of JSON, in a frame with one column, and the fields of them that are used."""
+
+    format = "jsonl"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", replace(self.columns, id=self.columns.id or "id"))
+        line = sql.col(self.frame.columns[0])
+        written = sql.btrim(line, sql.lit(string.whitespace)) != ""
+        object.__setattr__(self, "frame", self.frame.select(line.alias("line")).where(written))
+        with translate_spark_errors("reading the inputs"):
+            first = self.frame.limit(CHECKED_LINES).toArrow().column("line")
+        parse_lines(_join_lines(first.to_pylist()), True, self.columns, self.called)
+
+    @property
+    def id_type(self) -> DataType:
+        return StringType()
+
+    @property
+    def written(self) -> Columns:
+        return self.columns
+
+    def write(self, folder: Path) -> None:
+        """Write the lines, unchanged, to files in the order of their ids."""
+        named = self.frame.mapInArrow(
+            _NameLines(self.columns), "line string, id string, usable boolean"
+        )
+        rows = named.repartitionByRange("id").sortWithinPartitions("id", "line")
+        with translate_spark_errors("reading the documents"):
+            rows.select("line").write.text(f"{LOCAL_SCHEME}{folder}", lineSep="\n")
+            require_ids(named.select("id"), named.where("usable AND id IS NULL").count())
+
+    def keep_rows(self, run: DataFrameRun) -> DataFrame:
+        kept = LOCAL_SCHEME + GLOB_CHARACTERS.sub(r"\\\g<0>", str(run.folder / RUN / "kept"))
+        lines = self.frame.sparkSession.read.text(kept, lineSep="\n", recursiveFileLookup=True)
+        return lines.withColumnRenamed("value", "line")
+
+
+class _NameLines:
+    """In a task: return lines with their ids, and whether they can be documents."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with tag_errors():
+            for batch in batches:
+                lines = batch.column("line")
+                block = _join_lines(lines.to_pylist())
+                documents = parse_lines(block, False, self._columns, Source(""))
+                usable = [row not in documents.rejected for row in range(len(documents))]
+                ids = pc.cast(documents.ids, pa.string())
+                yield pa.RecordBatch.from_arrays(
+                    [lines, ids, pa.array(usable)], names=["line", "id", "usable"]
+                )
+
+
+def _join_lines(lines: list[str]) -> bytes:
+    return "\n".join(lines).encode()
+
+
+DOCUMENTS, EARLIER, RUN = "documents", "earlier", "run"
+"""Folders in the work folder of a run over DataFrames."""
+
+
+@dataclass(frozen=True)
+class DataFrameRun:
+    """A run over a DataFrame, in a folder that all machines see by the same path.
+
+    job     its inputs are found when they are written
+    folder  empty at first; what it contains is needed as long as the frames of the run are
+    """
+
+    job: Job
+    new: DataFrameInput
+    earlier: DataFrameInput | None
+    folder: Path
+    progress: Progress
+
+    @cached_property
+    def finished(self) -> FinishedRun:
+        """The finished run; it begins when this is first asked for."""
+        documents, earlier = self.folder / DOCUMENTS, self.folder / EARLIER
+        self.new.write(documents)
+        if self.earlier is not None:
+            if self.earlier.id_type != self.new.id_type:
+                raise UsageError(
+                    f"ids are {self.new.id_type.simpleString()}, those of `against` "
+                    f"{self.earlier.id_type.simpleString()}: cast one of them"
+                )
+            self.earlier.write(earlier)
+            if self.new.format == "parquet":
+                require_separate_ids(self._spark, documents, earlier)
+        return self._run(self.job)
+
+    def _run(self, job: Job) -> FinishedRun:
+        earlier = (self.folder / EARLIER,) if self.earlier is not None else ()
+        options = InputOptions(format=self.new.format)
+        files = find_inputs([self.folder / DOCUMENTS], **options)
+        named = [
+            replace(file, name=f"{self.new.called.name}, part {number}")
+            for number, file in enumerate(files)
+        ]
+        run = self.folder / RUN
+        run.mkdir(mode=0o700, exist_ok=True)
+        job = replace(
+            job,
+            inputs=named,
+            out=run,
+            columns=self.new.written,
+            input_options=options,
+            against=earlier,
+        )
+        finished = find_near_duplicates(job, run, self.progress)
+        finished.record["parameters"]["against"] = []
+        return finished
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self.new.frame.sparkSession
+
+    def has(self, name: str) -> bool:
+        """Return whether a document has this id, as a string."""
+        documents = read_parquet(self._spark, self.folder / DOCUMENTS)
+        return bool(documents.where(sql.col("id") == name).limit(1).count())
+
+    def table(self, name: str) -> DataFrame:
+        """Return a table of the run, with ids of their original type."""
+        rows = read_parquet(self._spark, self.folder / RUN / f"{name}.parquet")
+        if name == "rejected":  # a document without an id is named by its place
+            place = sql.concat("file", sql.lit(":"), "row")
+            rows = rows.withColumn("id", sql.when(sql.col("id") != place, sql.col("id")))
+        kind = self.new.id_type
+        restored: dict[str, Column] = {
+            column: strings_to_ids(sql.col(column), kind)
+            for column in rows.columns
+            if column in ("id", "witness", "a", "b")
+        }
+        return rows.withColumns(restored).select(*TABLE_COLUMNS[name])
+
+    @cached_property
+    def pairs(self) -> DataFrame:
+        """All similar pairs that share a bucket; found when first asked for, by the same files."""
+        self._run(replace(self.job, pairs=True, kept=False))
+        return self.table("pairs")
+
+
+TABLE_COLUMNS: dict[str, tuple[Any, ...]] = {
+    "removed": ("id", "witness", "similarity", "exact"),
+    "rejected": ("id", "reason"),
+    "clusters": ("id", "size"),
+    "pairs": ("a", "b", "similarity"),
+}
+"""The columns of the tables that users see."""
