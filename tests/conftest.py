@@ -50,7 +50,7 @@ SPARK_SETTINGS = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """Start a session on two local cores, in which a failed task is tried once more."""
-    from neardup.pipeline.backends.spark.session import open_session
+    from neardup.pipeline.backends.spark_session import open_session
 
     folder = tmp_path_factory.mktemp("spark")
     settings = SPARK_SETTINGS | {
@@ -139,7 +139,9 @@ HEAVY = (
 
 
 def _needs_spark(nodeid: str) -> bool:
-    return any(part in nodeid for part in ("/backends/spark/", "/test_dedup_spark.py", "[Spark "))
+    return any(
+        part in nodeid for part in ("/backends/test_spark", "/test_dedup_spark.py", "[Spark ")
+    )
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest runs without xdist too

@@ -28,14 +28,6 @@ SMALL = ("--shingle", "word:2", "--threshold", "0.5")
         (["--engine", "spark", "--workers", "2"], "--workers belongs to --engine local"),
         (["--engine", "spark", "--against", "s3a://bucket/x"], "write all of them as URLs"),
         (["--against", "s3a://bucket/x"], "use --engine spark"),
-        (
-            ["--engine", "spark", "--save-sketches"],
-            "--save-sketches is not supported with --engine spark",
-        ),
-        (
-            ["--engine", "spark", "--strip", "lines:1%"],
-            "--strip lines is not supported with --engine spark",
-        ),
     ],
 )
 def test_conflicting_options_are_refused(tmp_path: Path, given: list[str], message: str) -> None:

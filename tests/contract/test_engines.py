@@ -99,7 +99,7 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("service", "keep"): ONE_AT_A_TIME,
     ("index", "distinguish"): ONE_SET,
     ("service", "distinguish"): ONE_SET,
-    **{(name, "distinguish"): "what it keeps is decided twice" for name in SPARK},
+    ("Spark DataFrames", "distinguish"): "there is no table of vetoed documents",
     ("index", "weights"): FREQUENCIES,
     ("service", "weights"): FREQUENCIES,
     ("index", "cluster"): "a chain that a document closes would change earlier answers",
@@ -114,8 +114,7 @@ UNSUPPORTED |= {
 
 slow = pytest.mark.slow
 ALWAYS = {
-    "Spark files": ("within, max",),
-    "Spark files in rounds": ("limit 2, hot buckets", "against, longest"),
+    "Spark files": ("within, max", "limit 2, hot buckets", "against, longest"),
     "Spark DataFrames": ("the usual", "limit 2, hot buckets"),
     "increments": ("the usual", "limit 2, hot buckets", "several columns"),
 }

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from neardup.pipeline.backends.spark.limits import BYTES_PER_MEMBER, MEMORY_SHARES
 from support.spark_model import run_of
 
 from neardup.options import Options
-from neardup.pipeline.backends.spark.limits import BYTES_PER_MEMBER, MEMORY_SHARES
 from neardup.planner.costs import Costs
 from neardup.planner.requirements import Sla
 from neardup.planner.spark_run import (

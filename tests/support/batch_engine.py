@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +215,10 @@ def process(script: str, *arguments: object, **others: Any) -> subprocess.Comple
     """Run a script in a process of its own."""
     given = {"env": environment(), "timeout": 120} | others
     return subprocess.run(command(script, *arguments), capture_output=True, text=True, **given)
+
+
+def on_spark(spark: Any, job: Job) -> Job:
+    """The job with its work done in tasks of a session."""
+    from neardup.pipeline.backends.spark import SparkBackend
+
+    return replace(job, backend=SparkBackend(lambda: spark))

@@ -30,8 +30,6 @@ COLUMNS = (
     "id string, text string, score double, lang string, seen string, head string, "
     "inner struct<tail: string>"
 )
-ONE_TASK, IN_ROUNDS = 10**9, 4_000
-"""Bytes that a task may hold: all of a small corpus, or so little that Spark decides by rounds."""
 
 
 def in_memory(documents: Sequence[Row], options: Row, **how: Any) -> Decisions:
@@ -93,23 +91,19 @@ def local_files(
     return _of_folder(folder / "out")
 
 
-def _spark_files(memory: int) -> Ask:
-    def ask(
-        documents: Sequence[Row],
-        options: Row,
-        *,
-        folder: Path,
-        spark: Any,
-        earlier: Sequence[Row] = (),
-        **how: Any,
-    ) -> Decisions:
-        from neardup.pipeline.backends.spark.run import find_near_duplicates_on
-
-        job = _job(documents, options, folder, earlier)
-        run_job(job, batch_engine.Silent(), find_near_duplicates_on(spark, memory))
-        return _of_folder(folder / "out")
-
-    return ask
+def spark_files(
+    documents: Sequence[Row],
+    options: Row,
+    *,
+    folder: Path,
+    spark: Any,
+    earlier: Sequence[Row] = (),
+    **how: Any,
+) -> Decisions:
+    """Several shards, so that there are several tasks."""
+    job = _job(documents, options, folder, earlier, shard=2000)
+    run_job(batch_engine.on_spark(spark, job), batch_engine.Silent())
+    return _of_folder(folder / "out")
 
 
 def spark_dataframes(
@@ -245,8 +239,7 @@ def service(
 ENGINES: dict[str, Ask] = {
     "in memory": in_memory,
     "local files": local_files,
-    "Spark files": _spark_files(ONE_TASK),
-    "Spark files in rounds": _spark_files(IN_ROUNDS),
+    "Spark files": spark_files,
     "Spark DataFrames": spark_dataframes,
     "index": index,
     "increments": increments,

@@ -11,12 +11,12 @@ from py4j.protocol import Py4JError
 
 import neardup
 from neardup.errors import ColumnError, InputError, NeardupError, UsageError
-from neardup.pipeline.backends.spark.failures import (
+from neardup.pipeline.backends.spark_failures import (
     tag_errors,
     translate_spark_errors,
     translate_trace,
 )
-from neardup.pipeline.backends.spark.session import check_executors
+from neardup.pipeline.backends.spark_session import check_executors
 
 CURE = "--archives env.tar.gz#env"
 

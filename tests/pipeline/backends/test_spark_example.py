@@ -10,7 +10,7 @@ import pytest
 
 import neardup.spark
 
-EXAMPLE = Path(__file__).parents[4] / "examples/spark_dataframe.py"
+EXAMPLE = Path(__file__).parents[3] / "examples/spark_dataframe.py"
 
 
 def test_spark_example_runs(spark):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +18,8 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.jsonl import parse_lines
 from neardup.errors import InputError, NeardupError, OutputError, RowError, UsageError
 from neardup.options import Options
-from neardup.pipeline.backends.spark.inputs import ParseLines
-from neardup.pipeline.backends.spark.urls import dedup_urls
+from neardup.pipeline.backends.spark_urls import dedup_urls
+from neardup.pipeline.job import Job
 from neardup.report.run_page import write_report
 
 REPORT = partial(write_report, title="a run")
@@ -48,9 +49,11 @@ def expected(some):
     return neardup.dedup(pa.Table.from_pylist(in_order), id="name", **batch_engine.SMALL)
 
 
-def run(spark, inputs, out, **given):
-    columns = Columns(id="name")
-    return dedup_urls(spark, inputs, out.as_uri(), columns, OPTIONS, **given)
+def run(spark, inputs, out, id="name", asked=(), **given):
+    asked = {"finish": REPORT} | dict(asked)
+    job = Job([], Path(), OPTIONS, Columns(id=id), workers=2, **asked)
+    job = batch_engine.on_spark(spark, job)
+    return dedup_urls(spark, inputs, out.as_uri(), job, **given)
 
 
 def table(out, name):
@@ -64,7 +67,7 @@ def test_kept_json_lines_are_unchanged(spark, tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([*map(str.encode, lines[:30]), *BAD]) + b"\n")
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.write("\r\n".join(lines[30:]))
-    finished = run(spark, [f"{tmp_path.as_uri()}/{{a,b}}.jsonl*"], out, finish=REPORT, pairs=True)
+    finished = run(spark, [f"{tmp_path.as_uri()}/{{a,b}}.jsonl*"], out, asked={"pairs": True})
     want = expected(some)
     kept = [
         line
@@ -95,7 +98,6 @@ def test_kept_json_lines_are_unchanged(spark, tmp_path):
     assert record["reasons"]["JSON, but not an object"] == 1
     size = sum(file.stat().st_size for file in tmp_path.glob("?.jsonl*"))
     assert record["inputs"][0]["size"] == size
-    assert "writing" in record["seconds"]
     assert finished.largest[0] == (str(want.clusters[0].id), want.clusters[0].size - 1)
     page = (out / "report.html").read_text()
     assert "a run: neardup report" in page
@@ -112,14 +114,22 @@ def test_kept_json_lines_are_unchanged(spark, tmp_path):
     assert not (out / ".unfinished").exists()
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-def test_earlier_lines_ignore_the_keep_column(earlier):
-    line = b'{"id": 1, "text": "x", "score": 3}'
-    columns = Columns(keep="score")
-    batch = pa.record_batch({"earlier": [earlier], "text": pa.array([line]).cast("string")})
-    (found,) = ParseLines(columns)(batch)
-    assert found == parse_lines(line, False, columns.plain if earlier else columns, Source(""))
-    assert (found.keep is None) == earlier
+def test_earlier_lines_need_no_column_to_rank_by(spark, tmp_path):
+    text = " ".join(f"word{number}" for number in range(30))
+    (tmp_path / "new.jsonl").write_text(
+        json.dumps({"name": "b", "text": text, "score": 1})
+        + "\n"
+        + json.dumps({"name": "c", "text": f"{text} more", "score": 2})
+        + "\n"
+    )
+    (tmp_path / "old.jsonl").write_text(json.dumps({"name": "a", "text": text}) + "\n")
+    new, old = ((tmp_path / name).as_uri() for name in ("new.jsonl", "old.jsonl"))
+    options = Options.of(keep="max:score")
+    job = Job([], Path(), options, Columns(id="name", keep="score"), workers=1, finish=REPORT)
+    job = batch_engine.on_spark(spark, job)
+    dedup_urls(spark, [new], (tmp_path / "out").as_uri(), job, against=[old])
+    removed = {row["id"]: row["witness"] for row in table(tmp_path / "out", "removed")}
+    assert removed == {"b": "a", "c": "a"}
 
 
 def test_a_parquet_folder_is_read_and_an_existing_output_refused(spark, tmp_path):
@@ -131,28 +141,25 @@ def test_a_parquet_folder_is_read_and_an_existing_output_refused(spark, tmp_path
     pq.write_table(pa.Table.from_pylist(more), folder / "b.parquet")
     (out / "kept").mkdir(parents=True)
     (out / "mine").write_text("x")
-    (out / ".unfinished").mkdir()
-    (out / ".unfinished" / "writing").touch()  # of a run that was killed when it had made `kept`
-    with pytest.raises(OutputError, match=r"not empty \(mine\).*--force"):
+    with pytest.raises(OutputError, match=r"not empty \(kept, mine\).*--force"):
         run(spark, [folder.as_uri()], out)
+    (out / "kept").rmdir()
     run(spark, [folder.as_uri()], out, force=True)
     want = expected(some)
     kept = pq.read_table(out / "kept").to_pylist()
     assert {row["name"] for row in kept} == set(want.kept)
     assert {row["only"] for row in kept} == {None, "here"}
-    assert not (out / "report.html").exists()
     assert (out / "mine").read_text() == "x"
     with pytest.raises(OutputError, match="not empty"):
         run(spark, [folder.as_uri()], out)
 
-    def broken(_):
-        assert (out / "removed.parquet").exists()
-        assert not (out / "kept").exists()
+    def fail(_):
         raise NeardupError("no page")
 
+    before = sorted(path.name for path in out.iterdir())
     with pytest.raises(NeardupError, match="no page"):
-        run(spark, [folder.as_uri()], out, force=True, kept=False, finish=broken)
-    assert [entry.name for entry in out.iterdir()] == ["mine"]
+        run(spark, [folder.as_uri()], out, force=True, asked={"kept": False, "finish": fail})
+    assert sorted(path.name for path in out.iterdir()) == before, "OUT is as it was"
 
 
 def test_a_refused_url_run_leaves_out_unchanged(spark, tmp_path):
@@ -161,12 +168,12 @@ def test_a_refused_url_run_leaves_out_unchanged(spark, tmp_path):
     (tmp_path / "data").write_text("")
     (tmp_path / "no.parquet").touch()
     url = (tmp_path / "a.jsonl").as_uri()
-    with pytest.raises(RowError, match="1 documents can't be used: not JSON"):
-        run(spark, [url], out, strict=True)
+    with pytest.raises(RowError, match=r"a\.jsonl, part 0, row 0: not JSON"):
+        run(spark, [url], out, asked={"strict": True})
     with pytest.raises(UsageError, match=r"no column 'key'.*name, text.*--id"):
-        dedup_urls(spark, [url], out.as_uri(), Columns(id="key"), OPTIONS)
+        run(spark, [url], out, id="key")
     with pytest.raises(UsageError, match=r"no column 'id'.*--id"):
-        dedup_urls(spark, [url], out.as_uri(), Columns(), OPTIONS)
+        run(spark, [url], out, id=None)
     with pytest.raises(UsageError, match=r"one format, .* not jsonl and parquet"):
         run(spark, [url], out, against=[(tmp_path / "no.parquet").as_uri()])
     with pytest.raises(UsageError, match="--format"):

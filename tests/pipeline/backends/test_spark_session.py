@@ -10,12 +10,12 @@ import sys
 import pytest
 
 from neardup.errors import NeardupError, UsageError
-from neardup.pipeline.backends.spark.session import open_session, require_java, require_reachable
+from neardup.pipeline.backends.spark_session import open_session, require_java, require_reachable
 
 START = """
 import sys
-from neardup.pipeline.backends.spark.session import check_executors
-from neardup.pipeline.backends.spark.session import open_session
+from neardup.pipeline.backends.spark_session import check_executors
+from neardup.pipeline.backends.spark_session import open_session
 from neardup.errors import NeardupError
 try:
     spark = open_session(sys.argv[1])
