@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Final
 
 import numpy as np
@@ -161,7 +162,7 @@ def write_kept(
 def replacing(destination: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to the destination at the end, or removed on error."""
     begins = os.fsdecode(os.fsencode(destination.name)[:200])  # a name has at most 255 bytes
-    beside = destination.with_name(f".{begins}.{os.getpid()}.tmp")
+    beside = destination.with_name(f".{begins}.{token_hex(4)}.tmp")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         try:

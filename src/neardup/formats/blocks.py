@@ -15,6 +15,7 @@ import json
 import os
 from math import prod
 from pathlib import Path
+from secrets import token_hex
 from struct import Struct
 from typing import Any, Self
 
@@ -44,7 +45,8 @@ class BlockWriter:
 
     def __init__(self, path: Path, kind: str, **header: Any) -> None:
         self.path = path
-        self._beside = path.with_name(f".{path.name}.tmp")
+        # Two attempts at the same work, on two machines of a cluster, have names of their own.
+        self._beside = path.with_name(f".{path.name}.{token_hex(4)}.tmp")
         self._blocks: list[dict[str, Any]] = []
         text = json.dumps({"kind": kind, **header}).encode()
         front = HEAD.pack(FRONT, len(text)) + text

@@ -42,7 +42,7 @@ RUN_NAMES = (
 )
 UNFINISHED = "unfinished"
 WORK_FOLDER = f".{UNFINISHED}"
-WORTH_KEEPING = ("shards/*", "sketches/*", "spark/*/_SUCCESS")
+WORTH_KEEPING = ("shards/*", "sketches/*")
 """Patterns of files in WORK_FOLDER that the next run can use."""
 OLD, REPLACED = "old", "replaced"
 """Folders in WORK_FOLDER: for the old run while it is moved away, and after that."""
