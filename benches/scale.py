@@ -3,8 +3,7 @@
     python benches/scale.py [--documents 1000000000] [--bytes 3000] [--memory 64GB] [--cores 32]
         [--disk 3GB]
 
-Reads `benches/results/batch.json`, and `spark_cluster.json`, and writes the two
-parts of docs/scale.md between its marks.
+Reads `benches/results/batch.json`, and writes the part of docs/scale.md between its marks.
 """
 
 from __future__ import annotations
@@ -13,14 +12,11 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from batch_figures import IN_ALL, MB, SKETCH_FILES
 from contenders import HERE
-from scale_spark import Measured as OnSpark
-from scale_spark import Rates
-from scale_spark import filled as filled_for_spark
 from table import Row, Value, grid
 
 from neardup.formatting import parse_bytes
@@ -30,7 +26,6 @@ from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
 
 PAGE = HERE.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- filled in by benches/scale.py -->", "<!-- until here -->"
-BEGIN_SPARK = "<!-- on Spark, filled in by benches/scale.py -->"
 GB = 1e9
 MEASURED_MEMORY = 4 * GB
 BYTES_OF_A_WORD = 6
@@ -166,11 +161,6 @@ def filled(corpus: Corpus, machine: Machine, seen: Measured) -> str:
     )
 
 
-def rates(seen: Measured) -> Rates:
-    """What the model of a cluster takes from the local engine."""
-    return Rates(**{one.name: getattr(seen, one.name) for one in fields(Rates)})
-
-
 def put(page: str, begin: str, text: str) -> str:
     """The page with another text between two marks."""
     before, rest = page.split(begin)
@@ -190,10 +180,8 @@ def main() -> None:
     seen = measured({figure["title"]: figure["rows"] for figure in figures})
     machine = Machine(args.cores, 0.75 * parse_bytes(args.memory), parse_bytes(args.disk))
     text = filled(Corpus(args.documents, args.bytes), machine, seen)
-    known = OnSpark.of(args.results / "spark_cluster.json")
-    on_spark = filled_for_spark(args.documents, args.bytes, rates(seen), known)
-    PAGE.write_text(put(put(PAGE.read_text(), BEGIN, text), BEGIN_SPARK, on_spark))
-    print(text, on_spark, sep="\n")
+    PAGE.write_text(put(PAGE.read_text(), BEGIN, text))
+    print(text)
 
 
 if __name__ == "__main__":

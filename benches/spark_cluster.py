@@ -4,8 +4,9 @@
     python benches/spark_cluster.py --data DIR --work DIR --documents 11000   # small
 
 One master and two workers of one core each, on this machine: what is measured is that a lost
-machine changes nothing, and how much is shuffled; not how a cluster grows. Results go to
-`benches/results/spark_cluster.json` and `spark_cluster.md`; small ones to the work folder.
+machine changes nothing, and how long a run takes beside a local one; not how a cluster grows.
+Results go to `benches/results/spark_cluster.json` and `spark_cluster.md`; small ones to the work
+folder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -25,17 +26,16 @@ from pathlib import Path
 from typing import Any
 
 import startup
-from batch_figures import IN_ALL, MB, Bench, warm
+from batch_figures import IN_ALL, Bench, warm
 from contenders import Result, dedup, output
-from corpora import count_of, describe, plain
+from corpora import describe, plain
 from spark_runs import differences, record, watched
 from standalone import Cluster
 from suite import Suite
 from table import Figure, Row
 
-from neardup.planner.spark_run import RunAmounts, shuffle_bytes
-
 WORKERS = 2
+MOST_RATIO = 4
 FULL = 1_000_000
 SAME = "identical"
 SHORTEST_SECONDS = 0.2
@@ -74,10 +74,10 @@ class Loss:
     again: bool
 
 
-def run_on(bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, *options: str) -> Seen:
+def run_on(bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path) -> Seen:
     """An undisturbed run."""
     began = time.monotonic()
-    with watched(bench, corpus, out, cluster.url, SETTINGS, *options) as run:
+    with watched(bench, corpus, out, cluster.url, SETTINGS) as run:
         marks = list(run.stages())
     ended = time.monotonic()
     _check(bench, run.process.returncode)
@@ -86,11 +86,11 @@ def run_on(bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, *opti
 
 
 def run_with_loss(
-    bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, loss: Loss, *options: str
+    bench: ClusterBench, cluster: Cluster, corpus: Path, out: Path, loss: Loss
 ) -> Row:
     """A run in which a worker is lost: when, how much of it, and how long the run took."""
     began, killed, during = time.monotonic(), [], ""
-    with watched(bench, corpus, out, cluster.url, SETTINGS, *options) as run:
+    with watched(bench, corpus, out, cluster.url, SETTINGS) as run:
         for name, _ in run.stages():
             if name == loss.stage and not killed:
                 time.sleep(loss.after)
@@ -126,76 +126,43 @@ def locally(bench: ClusterBench, corpus: Path) -> tuple[Result, Path]:
     return result, out
 
 
-def shuffles(bench: ClusterBench, title: str, corpus: Path, id: int, memory: str = "1GB") -> Figure:
-    """What a run takes and shuffles, by stage and by the plan, and what the local engine takes.
-
-    Ids have so many bytes; a task may hold so much memory.
-    """
+def timed(bench: ClusterBench, title: str, corpus: Path) -> Figure:
+    """What a run takes, by stage and by piece of work, and what the local engine takes."""
     local, expected = locally(bench, warm(corpus))
     out = bench.work / "out-spark"
     with Cluster(bench.work / "cluster", WORKERS) as cluster:
-        seen = run_on(bench, cluster, corpus, out, "--memory", memory)
-    differing, count = differences(expected, out), count_of(corpus)
-    planned = shuffle_bytes(RunAmounts.of_run(seen.report, id, WORKERS))
-    rows = [*_by_stage(seen, count, planned), _total(seen, local, count, planned)]
-    rounds = len(seen.report["spark"]["rounds"])
+        seen = run_on(bench, cluster, corpus, out)
+    differing = differences(expected, out)
+    work = seen.report["spark"]["work"]
+    rows: list[Row] = [
+        {"what": f"stage: {name}", "seconds": seconds} for name, seconds in seen.stages.items()
+    ]
+    rows += [
+        {"what": f"work: {one['name']}", "seconds": one["seconds"], "tasks": one["tasks"]}
+        for one in work
+    ]
+    ratio = seen.seconds / local.seconds
+    rows.append({"what": IN_ALL, "seconds": seen.seconds, "x the local engine": ratio})
     return Figure(
         title,
-        f"{describe(corpus)}, {WORKERS} workers of one core on one machine, --memory {memory}, "
-        f"decided {f'in {rounds} rounds' if rounds else 'by one task'}; `plan MB` is what the "
-        "model of `neardup plan --engine spark` makes of the run's counts; the local engine takes "
+        f"{describe(corpus)}, {WORKERS} workers of one core on one machine; the local engine takes "
         f"{local.seconds:.1f} s on {WORKERS} cores",
         rows,
-        {"the local engine's result": not differing},
-    )
-
-
-def _by_stage(seen: Seen, count: int, planned: Mapping[str, float]) -> list[Row]:
-    return [
         {
-            "stage": stage["name"],
-            **_moved([stage], stage["seconds"], count),
-            "plan MB": planned[stage["name"]] / MB,
-        }
-        for stage in seen.report["spark"]["stages"]
-    ]
-
-
-def _total(seen: Seen, local: Result, count: int, planned: Mapping[str, float]) -> Row:
-    moved = _moved(seen.report["spark"]["stages"], seen.seconds, count)
-    return {
-        "stage": IN_ALL,
-        **moved,
-        "plan MB": sum(planned.values()) / MB,
-        "x the local engine": seen.seconds / local.seconds,
-    }
-
-
-def _moved(stages: Sequence[Mapping[str, Any]], seconds: float, count: int) -> Row:
-    """What some stages wrote for others to fetch, and what did not fit their memory."""
-    shuffled = sum(stage["shuffle_written"] for stage in stages)
-    return {
-        "seconds": seconds,
-        "tasks": sum(stage["tasks"] for stage in stages),
-        "shuffled MB": shuffled / MB,
-        "bytes a document": shuffled / count,
-        "spilled MB": sum(stage["spilled_bytes"] for stage in stages) / MB,
-    }
+            "the local engine's result": not differing,
+            f"at most {MOST_RATIO} x the local engine": ratio <= MOST_RATIO,
+        },
+    )
 
 
 def documents(bench: ClusterBench) -> Figure:
     corpus = bench.first(bench.documents()[0])
-    return shuffles(bench, "110,000 documents of 3 KB on a cluster", corpus, id=5)
+    return timed(bench, "110,000 documents of 3 KB on a cluster", corpus)
 
 
 def tweets(bench: ClusterBench) -> Figure:
     corpus = bench.first(bench.tweets())
-    return shuffles(bench, "1 million tweets on a cluster", corpus, id=18)
-
-
-def tight(bench: ClusterBench) -> Figure:
-    title = "1 million tweets on a cluster, in little memory"
-    return shuffles(bench, title, bench.first(bench.tweets()), id=18, memory="400MB")
+    return timed(bench, "1 million tweets on a cluster", corpus)
 
 
 def losses(bench: ClusterBench) -> Figure:
@@ -203,31 +170,21 @@ def losses(bench: ClusterBench) -> Figure:
     return lost(bench, "A worker lost in the middle of each stage", corpus)
 
 
-def tight_losses(bench: ClusterBench) -> Figure:
-    """The stages that are done in another way, by shuffles and rounds."""
-    corpus = bench.first(bench.tweets())
-    title = "A worker lost where tasks hold little"
-    return lost(bench, title, corpus, ("collapsing", "banding", "deciding"), "400MB")
-
-
-def lost(
-    bench: ClusterBench, title: str, corpus: Path, only: Sequence[str] = (), memory: str = "1GB"
-) -> Figure:
+def lost(bench: ClusterBench, title: str, corpus: Path) -> Figure:
     """A run for each stage; by turns the lost worker is started again at once, or stays away."""
     expected, out = locally(bench, warm(corpus))[1], bench.work / "out-spark"
-    options = ("--memory", memory)
     rows = []
     with Cluster(bench.work / "cluster", WORKERS) as cluster:
-        run_on(bench, cluster, corpus, out, *options)  # compiles what tasks need
-        whole = run_on(bench, cluster, corpus, out, *options)
-        asked = [name for name in whole.stages if not only or name in only]
+        run_on(bench, cluster, corpus, out)  # compiles what tasks need
+        whole = run_on(bench, cluster, corpus, out)
+        asked = list(whole.stages)
         for number, stage in enumerate(asked):
             lasted = whole.stages[stage]
             if lasted < SHORTEST_SECONDS:
                 continue
             print(f"  {stage} ...", file=sys.stderr, flush=True)
             loss = Loss(stage, lasted / 2, again=number % 2 == 0)
-            row = run_with_loss(bench, cluster, corpus, out, loss, *options)
+            row = run_with_loss(bench, cluster, corpus, out, loss)
             result = ", ".join(differences(expected, out)) or SAME
             rows.append({**row, "undisturbed": whole.seconds, "result": result})
             print(f"  {stage}: {result}, {row['seconds']:.1f} s", file=sys.stderr, flush=True)
@@ -235,7 +192,7 @@ def lost(
     missed = ", ".join(name for name in asked if name not in hit) or "none"
     return Figure(
         title,
-        f"{describe(corpus)}, --memory {memory}; worker, executor and Python are killed with "
+        f"{describe(corpus)}; worker, executor and Python are killed with "
         "SIGKILL, their files removed, half of the stage's seconds after it began; stages under "
         f"{SHORTEST_SECONDS} s, which are not hit: {missed}",
         rows,
@@ -258,9 +215,7 @@ SUITE = Suite(
     {
         "documents": documents,
         "tweets": tweets,
-        "tight": tight,
         "losses": losses,
-        "tight-losses": tight_losses,
     },
 )
 
