@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, Unpack, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.options import Options
+from neardup.pipeline.backends.engine import check_engine, use_engine
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.record import FinishedRun
@@ -65,6 +66,8 @@ def dedup_files(
     force: bool = False,
     memory: str | int | None = None,
     workers: int | None = None,
+    engine: Literal["local", "spark"] = "local",
+    master: str | None = None,
     progress: bool | ReportStage | None = None,
     key: bytes | Key | None = None,
     **options: Unpack[FileOptions],
@@ -102,6 +105,11 @@ def dedup_files(
         force: Replace a finished run in `out`; other files there are kept.
         memory: The most memory to use, in bytes or as `"2GB"`; by default half of the free memory.
         workers: Threads to use; by default one per core.
+        engine: `"local"`, this machine; or `"spark"`, a cluster whose machines all see the inputs
+            and `out` by the same paths: docs/spark.md. `memory` is then that of a task, by default
+            1 GB.
+        master: With `engine="spark"`: the cluster's master, such as `"spark://host:7077"`; by
+            default that of the running session, or of Spark's settings.
         progress: True shows progress: a line in a notebook, a bar on a terminal, else plain lines
             on standard error. False shows nothing. By default it is shown in notebooks only. A
             function is called at every step with the name of the stage, how much of it is done, the
@@ -133,6 +141,7 @@ def dedup_files(
     secret = to_key(key)
     input_options, matching = split_options(options)
     chosen = Options.of(key=secret, **matching)
+    check_engine(engine, master, workers)
     paths = to_paths(inputs)
     if DASH in (*paths, out):
         raise UsageError("standard input and output (-) are for the command line: pass paths")
@@ -174,7 +183,8 @@ def dedup_files(
             max_rejected=max_rejected,
             key=secret,
         )
-        finished = run_job(places.name_files(job), shown)
+        job = use_engine(places.name_files(job), engine, master, memory, shown)
+        finished = run_job(job, shown)
     listed = "out=FOLDER keeps a list of them" if out is None else job.rejected_list
     check_rejected(finished.record, listed)
     return RunResult(job, finished, folder)

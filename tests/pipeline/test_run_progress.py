@@ -14,7 +14,7 @@ import pytest
 from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, write_jsonl
 
 from neardup.pipeline import run_progress
-from neardup.pipeline.run_progress import RecordedProgress, find_status, interrupt_at_once
+from neardup.pipeline.run_progress import RecordedProgress, find_status
 from neardup.runtime import SILENT
 
 
@@ -97,23 +97,3 @@ def test_status_refuses_a_run_json_of_another_program(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"version": 1, "fingerprint": 2, "counts": 3}')
     ran = neardup("status", tmp_path)
     assert ran.code == 2 and "holds no run" in ran.err
-
-
-class Interrupted:
-    """Raises SIGINT while it is garbage-collected, where Python drops exceptions."""
-
-    def __del__(self) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-
-def test_an_interrupt_that_python_drops_is_raised_again(capsys: pytest.CaptureFixture[str]) -> None:
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    hook = sys.unraisablehook
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupt_at_once():
-            Interrupted()
-            time.sleep(20)
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    assert sys.unraisablehook is hook
-    assert capsys.readouterr().err == ""

@@ -372,3 +372,17 @@ RUN_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "workers": (Workers, None),
 }
 """The options of all runs over files, which commands take by `with_run_options`."""
+
+Engine = Annotated[
+    str, option("ENGINE", "local, this machine; or spark, a cluster.", panel=OUTPUT), RARE
+]
+Master = Annotated[
+    str | None,
+    option(
+        "URL",
+        "With --engine spark: the cluster's master, such as spark://host:7077, yarn or local[4].",
+        default="that of spark-submit or of Spark's settings",
+        panel=OUTPUT,
+    ),
+    RARE,
+]

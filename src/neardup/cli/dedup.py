@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +17,9 @@ from neardup.cli.arguments import (
     RARE,
     AsJson,
     Config,
+    Engine,
     KeyFile,
+    Master,
     Quiet,
     RunInputs,
     RunOut,
@@ -34,11 +35,8 @@ from neardup.corpus.urls import hide_secrets, is_url
 from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from neardup.index.stored_corpus import IndexCorpus
     from neardup.options import Options
-    from neardup.pipeline.job import Job
 
 
 FLAT = 2
@@ -110,20 +108,8 @@ def dedup(
             panel=OUTPUT,
         ),
     ] = False,
-    engine: Annotated[
-        str, option("ENGINE", "local, this machine; or spark, a cluster.", panel=OUTPUT), RARE
-    ] = "local",
-    master: Annotated[
-        str | None,
-        option(
-            "URL",
-            "With --engine spark: the cluster's master, such as spark://host:7077, yarn or "
-            "local[4].",
-            default="that of spark-submit or of Spark's settings",
-            panel=OUTPUT,
-        ),
-        RARE,
-    ] = None,
+    engine: Engine = "local",
+    master: Master = None,
     work: Annotated[
         str | None,
         option(
@@ -148,6 +134,7 @@ def dedup(
     """
     from neardup.errors import UsageError
     from neardup.options import Options
+    from neardup.pipeline.backends.engine import check_engine, use_engine
 
     key = read_key(key_file, quiet)
     stale = stale_bands(context)
@@ -161,19 +148,14 @@ def dedup(
             "--dry-run is for local files, and a URL would be fetched: give a part of the files by "
             "a path and a local -o, or estimate the run with neardup plan --documents N"
         )
-    if engine == "spark":
-        from neardup.pipeline.backends.spark_session import require_spark
-
-        require_spark()
     by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
     with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
-        from neardup.pipeline.budget import check_workers
+        from neardup.pipeline.budget import Budget, check_workers
         from neardup.pipeline.job import Job, make_columns, make_job
         from neardup.pipeline.remote import fetch_urls
         from neardup.pipeline.run import run_job
-        from neardup.pipeline.run_progress import hold_signals, interrupt_at_once
         from neardup.pipeline.run_summary import check_rejected, format_summary
         from neardup.report.run_page import write_report
 
@@ -184,6 +166,7 @@ def dedup(
 
             place = hide_secrets(out).rstrip("/")
             job = Job(
+                budget=Budget(memory),
                 inputs=[],
                 out=Path(),
                 options=options,
@@ -202,12 +185,11 @@ def dedup(
                 key=key,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
             )
-            spark = start_spark(master, progress)
             finished = dedup_urls(
-                spark,
+                start_spark(master, progress),
                 inputs,
                 out,
-                on_spark(job, lambda: spark, memory),
+                use_engine(job, engine, master, memory, progress),
                 format=run_options["input_options"].get("format", "auto"),
                 against=tuple(against or ()),
                 force=force,
@@ -238,40 +220,17 @@ def dedup(
                 key=key,
                 **run_options,
             )
-            if engine == "spark":
-                refuse_pipes(job)
             job = places.name_files(job)
             if dry_run:
                 from neardup.pipeline.dry_run import describe_job
 
                 print(describe_job(job))
                 return
-            if engine == "spark":
-                from neardup.pipeline.backends.spark_session import start_spark
-
-                job = on_spark(job, partial(start_spark, master, progress), memory)
-            signals = hold_signals if engine == "local" else interrupt_at_once
-            finished = run_job(job, progress, signals=signals)
+            finished = run_job(use_engine(job, engine, master, memory, progress), progress)
             places.deliver(progress)
             page, piped, listed = places.report_page(job), job.is_piped, job.rejected_list
     print_run(finished.record, format_summary(finished, options, page), quiet, as_json, piped)
     check_rejected(finished.record, listed)
-
-
-def check_engine(engine: str, master: str | None, workers: int | None) -> None:
-    """Refuse an unknown engine, and options of the other one."""
-    from neardup.errors import UsageError
-    from neardup.pipeline.backends.backend import ENGINES
-    from neardup.spec import check_choice
-
-    check_choice("engine", engine, ENGINES)
-    if engine == "local" and master is not None:
-        raise UsageError("--master belongs to --engine spark: give both, or drop --master")
-    if engine == "spark" and workers is not None:
-        raise UsageError(
-            "--workers belongs to --engine local: Spark's master sets the number of tasks, as in "
-            "--master local[4]"
-        )
 
 
 def urls_only(paths: Sequence[str], engine: str) -> bool:
@@ -288,18 +247,6 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
             "such as file:///data/in, or none"
         )
     return True
-
-
-def refuse_pipes(job: Job) -> None:
-    """Refuse one file and pipes with Spark, whose tasks write and read many files."""
-    from neardup.corpus.standard_input import is_standard_input
-    from neardup.errors import UsageError
-
-    if job.file is not None or any(map(is_standard_input, job.inputs)):
-        raise UsageError(
-            "--engine spark reads files and writes a folder: choose a name without an ending for "
-            "-o, and no -, or use --engine local"
-        )
 
 
 def refuse_with_urls(
@@ -324,22 +271,6 @@ def refuse_with_urls(
     for name, value in options.items():
         if value:
             raise UsageError(f"{name} is not supported with URLs: leave it out, or use paths")
-
-
-def on_spark(job: Job, open_session: Callable[[], SparkSession], memory: str | None) -> Job:
-    """Return the job with its work done by Spark.
-
-    Args:
-        job: The job.
-        open_session: Starts Spark; called when the work begins, after OUT was checked.
-        memory: What a task may use; None for the default.
-    """
-    from neardup.formatting import parse_memory
-    from neardup.pipeline.backends.spark import TASK_MEMORY, SparkBackend
-    from neardup.pipeline.budget import Budget
-
-    budget = Budget(TASK_MEMORY if memory is None else parse_memory(memory))
-    return replace(job, backend=SparkBackend(open_session), budget=budget)
 
 
 def describe_new_bands(config: Path | None, options: Options) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from neardup.cli.arguments import (
     MATCH,
     AsJson,
+    Engine,
+    Master,
     Quiet,
     RunInputs,
     RunOut,
@@ -88,6 +90,8 @@ def exact(
     ] = None,
     *,
     run_options: dict[str, Any],
+    engine: Engine = "local",
+    master: Master = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     **given: Any,
@@ -98,8 +102,10 @@ def exact(
     The same command resumes a run that was stopped, unless it reads or writes a pipe.
     """
     from neardup.options import Options
+    from neardup.pipeline.backends.engine import check_engine, use_engine
 
     options = Options.of(**given)
+    check_engine(engine, master, run_options["workers"])
     with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         from neardup.pipeline.exact import ExactDuplicates
         from neardup.pipeline.exact_filter import ExactFilter
@@ -116,6 +122,7 @@ def exact(
         sameness = ExactSpec.of(by, unit, min_length, options.spec.profile)
         filtering = ExactFilter.of(filter_kind, fpr, expected, sameness, options.keep)
         job = places.name_files(job)
+        job = use_engine(job, engine, master, run_options["memory"], progress)
         finished = run_job(job, progress, ExactDuplicates(sameness, filtering))
         places.deliver(progress)
     shown = "\n".join(summary(finished, options, places.report_page(job))) + "\n"

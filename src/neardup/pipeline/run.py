@@ -6,7 +6,6 @@ Each stage leaves files in a work folder, so that a stopped run can resume.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,27 +37,24 @@ from neardup.pipeline.stages.veto import Undistinguished, write_vetoed
 from neardup.runtime import Progress
 
 MakeOutput = Callable[[Job, Path, Progress], record.FinishedRun]
-Signals = Callable[[], AbstractContextManager[Callable[[], None]]]
 
 
 def run_job(
     job: Job,
     progress: Progress,
     make: MakeOutput | None = None,
-    signals: Signals = hold_signals,
 ) -> record.FinishedRun:
     """Run the job. OUT is complete afterwards, or unchanged but for files that a resumed run uses.
 
     `make` writes everything that belongs into OUT; by default it is `find_near_duplicates`.
-    `signals` is a context that determines when Ctrl-C takes effect.
     """
     make = make or find_near_duplicates
     for hint in job.hints:
         progress.say(hint)
     if job.file is not None:
-        return _run_to_file(job, job.file, progress, make, signals)
+        return _run_to_file(job, job.file, progress, make)
     check_folder(job)
-    with signals() as obey, output_folder(job.out, job.force, job.can_resume) as folder:
+    with hold_signals() as obey, output_folder(job.out, job.force, job.can_resume) as folder:
         shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
         inputs = copy_standard_input(job.inputs, job.input_options, folder, shown)
         finished = make(replace(job, inputs=inputs), folder, shown)
@@ -78,12 +74,12 @@ def check_folder(job: Job) -> None:
 
 
 def _run_to_file(
-    job: Job, file: OutputFile, progress: Progress, make: MakeOutput, signals: Signals
+    job: Job, file: OutputFile, progress: Progress, make: MakeOutput
 ) -> record.FinishedRun:
     """Run a job whose output is one file, or standard output."""
     file.check(_stored(job.inputs), job.folders, job.force, job.against)
     with output_file(file, job.force, job.can_resume) as folder:
-        with signals() as obey:
+        with hold_signals() as obey:
             shown = InterruptibleProgress(RecordedProgress(progress, folder), obey)
             inputs = copy_standard_input(job.inputs, job.input_options, folder, shown)
             kept_file = file.choose_format(inputs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -208,29 +207,6 @@ def hold_signals() -> Iterator[Callable[[], None]]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     obey()
-
-
-@contextmanager
-def interrupt_at_once() -> Iterator[Callable[[], None]]:
-    """Delay no signals: for jobs that run no compiled kernel in this process.
-
-    Python drops an exception that a signal raises while an object is finalised: such a signal is
-    sent again.
-    """
-    before, main = sys.unraisablehook, threading.main_thread().ident
-
-    def send_again(dropped: sys.UnraisableHookArgs) -> None:
-        number = SIGNAL_OF.get(dropped.exc_type)
-        if number is None or main is None:
-            before(dropped)
-        else:
-            threading.Timer(REPEAT_SECONDS, signal.pthread_kill, (main, number)).start()
-
-    sys.unraisablehook = send_again
-    try:
-        yield lambda: None
-    finally:
-        sys.unraisablehook = before
 
 
 class InterruptibleProgress:

@@ -34,7 +34,7 @@ from neardup.formatting import (
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import PlanOptions, default_of, given_options
 from neardup.options import Options
-from neardup.pipeline.backends.backend import ENGINES
+from neardup.pipeline.backends.engine import ENGINES
 from neardup.planner import costs as measuring
 from neardup.planner.costs import Costs
 from neardup.planner.explanation import Choice, explain_choices

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item", contravariant=True)
 Done = TypeVar("Done", covariant=True)
@@ -18,9 +18,6 @@ AnyItem = TypeVar("AnyItem")
 AnyDone = TypeVar("AnyDone")
 
 Advance = Callable[[int], None]
-
-ENGINES: Final = ("local", "spark")
-"""The names of the backends."""
 
 
 class Work(Protocol[Item, Done]):

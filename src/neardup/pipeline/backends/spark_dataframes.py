@@ -250,7 +250,7 @@ class JsonLinesInput(DataFrameInput):
         object.__setattr__(self, "frame", self.frame.select(line.alias("line")).where(written))
         with translate_spark_errors("reading the inputs"):
             first = self.frame.limit(CHECKED_LINES).toArrow().column("line")
-        parse_lines(_join_lines(first.to_pylist()), True, self.columns, self.called)
+        parse_lines(_join_lines(first), True, self.columns, self.called)
 
     @property
     def id_type(self) -> DataType:
@@ -286,7 +286,7 @@ class _NameLines:
         with tag_errors():
             for batch in batches:
                 lines = batch.column("line")
-                block = _join_lines(lines.to_pylist())
+                block = _join_lines(lines)
                 documents = parse_lines(block, False, self._columns, Source(""))
                 usable = [row not in documents.rejected for row in range(len(documents))]
                 ids = pc.cast(documents.ids, pa.string())
@@ -295,8 +295,8 @@ class _NameLines:
                 )
 
 
-def _join_lines(lines: list[str]) -> bytes:
-    return "\n".join(lines).encode()
+def _join_lines(lines: pa.Array | pa.ChunkedArray) -> bytes:
+    return b"\n".join(lines.cast(pa.binary()).to_pylist())  # Spark does not check UTF-8
 
 
 DOCUMENTS, EARLIER, RUN = "documents", "earlier", "run"
