@@ -40,8 +40,8 @@ def test_every_option_of_the_command_is_a_keyword_argument_of_the_function() -> 
     command = build_command().commands["dedup"]  # type: ignore[attr-defined]
     named = {param.name for param in command.params}
     # --config is load_config; --key-file is key; --quiet, --json and --dry-run are for terminals;
-    # neardup.spark is for Spark.
-    only_there = {"config", "key_file", "engine", "master", "quiet", "as_json", "dry_run"}
+    # --work is for URLs, and the function needs a local OUT.
+    only_there = {"config", "key_file", "work", "quiet", "as_json", "dry_run"}
     here = set(inspect.signature(neardup.dedup_files).parameters)
     assert not named - only_there - {"help_all", "help"} - here
 

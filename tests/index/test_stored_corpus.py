@@ -125,7 +125,6 @@ def test_another_index_than_the_run_needs_is_refused(tmp_path: Path) -> None:
     refused(wrong("--shingle", "word:3"), 1, "size 3 against 5", "--shingle")
     refused(wrong("--within", "lang"), 2, "without --within")
     refused(wrong("--distinguish", "numbers"), 2, "without --distinguish")
-    refused(wrong("--engine", "spark"), 2, "is an index", "--engine local")
     ran = neardup("dedup", given, "-o", folder / "out", "--against", folder, "-q")
     refused(ran, 2, "contain one another")
     (folder / "index.json").write_text("{")

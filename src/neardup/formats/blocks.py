@@ -40,13 +40,15 @@ class BlockWriter:
     Args:
         path: The path of the complete file.
         kind: What the file contains; a reader requires the same kind.
+        shared: Whether two machines of a cluster may write the file at once, each under a temporary
+            name of its own.
         **header: Further values of the JSON header.
     """
 
-    def __init__(self, path: Path, kind: str, **header: Any) -> None:
+    def __init__(self, path: Path, kind: str, *, shared: bool = False, **header: Any) -> None:
         self.path = path
-        # Two attempts at the same work, on two machines of a cluster, have names of their own.
-        self._beside = path.with_name(f".{path.name}.{token_hex(4)}.tmp")
+        token = f".{token_hex(4)}" if shared else ""
+        self._beside = path.with_name(f".{path.name}{token}.tmp")
         self._blocks: list[dict[str, Any]] = []
         text = json.dumps({"kind": kind, **header}).encode()
         front = HEAD.pack(FRONT, len(text)) + text

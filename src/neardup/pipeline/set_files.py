@@ -44,7 +44,7 @@ class SetWriter:
     """Writes the sets of a shard's candidates, or their signatures, to a file."""
 
     def __init__(self, path: Path, key: str) -> None:
-        self._file = BlockWriter(path, SETS_KIND, key=key)
+        self._file = BlockWriter(path, SETS_KIND, shared=True, key=key)
         self._places: list[Integers] = []
         self._rows: list[Ragged] = []
         self._held = 0

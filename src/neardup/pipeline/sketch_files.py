@@ -222,7 +222,12 @@ class SketchWriter:
 
     def __init__(self, path: Path, spec: Specification, key: str, shard: Shard) -> None:
         self._file = BlockWriter(
-            path, SKETCHES_KIND, fingerprint=spec.fingerprint, spec=spec.canonical, key=key
+            path,
+            SKETCHES_KIND,
+            shared=True,
+            fingerprint=spec.fingerprint,
+            spec=spec.canonical,
+            key=key,
         )
         self._held: list[SketchedChunk] = []
         self._rows = dict.fromkeys((file.path for file in shard.files), 0)

@@ -77,6 +77,10 @@ class StoredShard(Shard):
         file = InputFile(store.path, printable(str(store.path)), "", "", None)
         return cls((file,), ((0, 0),), Reading(columns), store=store, numbers=numbers)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A store is open in one process. Tasks elsewhere read only the sketches of its documents.
+        return {**vars(self), "store": None}
+
     def chunks(self) -> Iterator[Chunk]:
         """Yield nothing: there are no records to read."""
         return iter(())

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from support import batch_engine
 
+import neardup
 from neardup.errors import InputError, RowError, SpecMismatch
+from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key
 from neardup.pipeline import run as batch_run
 from neardup.pipeline.backends.spark import SparkBackend
@@ -236,3 +238,17 @@ def wait_long(items: Any, _threads: int, _advance: Any) -> Any:
     for _ in items:
         time.sleep(60)
         yield None
+
+
+def test_an_index_is_an_earlier_corpus(spark: Any, tmp_path: Path) -> None:
+    rows = batch_engine.rows(11, 120)
+    with neardup.Index.open(tmp_path / "ix", **batch_engine.SMALL) as index:
+        index.add_batch([f"e{at}" for at in range(60)], [row["text"] for row in rows[:60]])
+    paths = batch_engine.write(tmp_path / "in", rows[30:])
+    with open_indexes([str(tmp_path / "ix")]) as stored:
+        others = {"against": (tmp_path / "ix",), "stored": stored}
+        batch_engine.go(paths, tmp_path / "local", others=others)
+        run_on_spark(spark, batch_engine.job(paths, tmp_path / "spark", others=others))
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    removed = batch_engine.table(tmp_path / "spark", "removed")
+    assert any(row["witness"].startswith("e") for row in removed)

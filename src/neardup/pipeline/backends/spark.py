@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -119,14 +120,11 @@ class SparkBackend:
 
     def describe(self) -> dict[str, Any]:
         """Return Spark's version and master, and for each piece of work its tasks and seconds."""
-        context = self.spark.sparkContext
-        return {
-            "spark": {
-                "version": self.spark.version,
-                "master": context.master,
-                "work": self._work_done,
-            }
-        }
+        session = {}
+        if "spark" in vars(self):  # a run that had nothing to do has started none
+            master = self.spark.sparkContext.master
+            session = {"version": self.spark.version, "master": master}
+        return {"spark": session | {"work": self._work_done}}
 
 
 class _Tasks:
@@ -167,10 +165,12 @@ class _Tasks:
             with translate_spark_errors(self._name):
                 return future.result()
         except BaseException:
-            self._context.cancelJobsWithTag(self._tag)
+            with suppress(*spark_error_types()):  # Spark may have ended
+                self._context.cancelJobsWithTag(self._tag)
             raise
         finally:
-            self._sent.destroy()
+            with suppress(*spark_error_types()):
+                self._sent.destroy()
 
     def _act(self, action: Callable[[], AnyDone], future: Future[AnyDone]) -> None:
         try:
@@ -184,12 +184,10 @@ class _Tasks:
         """Return the figures of run.json."""
         tracker = self._context._jsc.sc().statusTracker()
         failed = 0
-        try:
+        with suppress(*spark_error_types()):  # Spark keeps only the last stages
             for job in tracker.getJobIdsForTag(self._tag):
                 for stage in tracker.getJobInfo(job).get().stageIds():
                     failed += tracker.getStageInfo(stage).get().numFailedTasks()
-        except spark_error_types():  # Spark keeps only the last stages
-            pass
         return {
             "name": self._name,
             "tasks": self._count,

@@ -118,7 +118,7 @@ class DataFrameInput:
             *(name.replace(":", "") for name in rows.columns)
         )
         with translate_spark_errors("reading the documents"):
-            named.write.option("compression", "lz4").parquet(f"{LOCAL_SCHEME}{folder}")
+            named.write.parquet(f"{LOCAL_SCHEME}{folder}")
         self._require_ids(folder)
 
     def keep_rows(self, run: DataFrameRun) -> DataFrame:

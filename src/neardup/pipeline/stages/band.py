@@ -101,7 +101,7 @@ class GroupBands:
         bits = count_slice_bits(len(self.sketches), BYTES_PER_KEY, room)
         keys_fit = len(self.sketches) * BYTES_PER_HELD_KEY < room
         path = self.stage.path(str(band))
-        with BlockWriter(path, BUCKETS_KIND, key=self.key, band=band) as writer:
+        with BlockWriter(path, BUCKETS_KIND, shared=True, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
                 held = list(self._blocks(band, bits, wanted)) if keys_fit else None
                 may_share = self._may_share(bits, held or self._blocks(band, bits, wanted))
