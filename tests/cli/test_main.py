@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from support.command_line import DOCUMENTS, WRITERS, dedup, edited, neardup, process, refused, table
 from support.command_line import write_jsonl as jsonl
@@ -119,6 +120,28 @@ def test_debug_shows_a_traceback(tmp_path: Path) -> None:
     assert "Traceback" in ran.stderr and "MissingInput" in ran.stderr
     ran = process("--debug", "dedup", tmp_path / "none", "-o", tmp_path / "out")
     assert "Traceback" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (pa.ArrowMemoryError("malloc of size 1048576 failed"), "out of memory: "),
+        (MemoryError(), "out of memory: "),
+        (RuntimeError("can't start new thread"), "can't start new thread: "),
+    ],
+)
+def test_too_little_memory_is_not_told_as_a_damaged_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    """As under `ulimit -v`."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    source = jsonl(tmp_path / "a.jsonl", DOCUMENTS)
+    monkeypatch.setattr("neardup.corpus.read.parse_lines", fail)
+    ran = neardup("dedup", source, "-o", tmp_path / "out", "-q", "--skip-bad-files")
+    refused(ran, 1, told, "--workers", "ulimit -v")
 
 
 def test_internal_error_quotes_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

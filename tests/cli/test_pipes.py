@@ -248,14 +248,20 @@ def test_a_closed_standard_output_is_one_whose_reader_is_gone(tmp_path: Path) ->
 
 
 @pytest.mark.process
-def test_a_closed_standard_error_loses_messages_and_no_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "2> >(true)"])
+def test_a_standard_error_that_can_not_be_written_loses_messages_and_no_row(
+    tmp_path: Path, streams: str
+) -> None:
+    """It is closed, its disk is full, or its reader is gone."""
     source = write_jsonl(tmp_path / "a.jsonl", DOCUMENTS)
-    ran = closed("2>&-", "dedup", source, "-o", "-")
+    ran = closed(streams, "dedup", source, "-o", "-")
     assert (ran.returncode, ran.stdout) == (0, KEPT)
+    ran = closed(streams, "dedup", tmp_path / "missing.jsonl", "-o", "-")
+    assert ran.returncode == 2
 
 
 def closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    """Run a command with standard streams closed, as a shell writes it."""
+    """Run a command with standard streams closed or directed, as a shell writes it."""
     command = [sys.executable, "-m", "neardup", *map(str, arguments)]
     shell = ["bash", "-c", f'exec "$@" {streams}', "bash", *command]
     return subprocess.run(shell, capture_output=True, timeout=60)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, NamedTuple, NoReturn
 import typer
 
 import neardup
-from neardup.cli.console import open_closed_streams
+from neardup.cli.console import drop_unwritable_errors, open_closed_streams
 from neardup.cli.help import Command, Group
 from neardup.errors import NeardupError, OutputClosed
 from neardup.formatting import make_printable
@@ -204,6 +204,7 @@ def build_command(*words: str) -> Any:
 def main() -> None:
     """Run the command line; print an error as one line with the cure, unless --debug is given."""
     open_closed_streams()
+    drop_unwritable_errors()
     arguments = [argument for argument in sys.argv[1:] if argument not in ANYWHERE]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
@@ -255,6 +256,10 @@ def how_to_resume(arguments: list[str]) -> str:
     return "the same command goes on from here"
 
 
+NO_THREAD = "can't start new thread"
+"""What Python says if there is no memory for the stack of a thread, or too many threads."""
+
+
 def explain_error(error: Any) -> tuple[str, int]:
     """Return the message for an error, and the exit code."""
     if isinstance(error, NeardupError):
@@ -274,7 +279,9 @@ def explain_error(error: Any) -> tuple[str, int]:
             more = f" {ctx.command.epilog}{more}"
         return message + more, error.exit_code
     if isinstance(error, MemoryError):
-        return "out of memory: use fewer --workers, or a larger machine", 1
+        return "out of memory: use fewer --workers, a larger machine or a higher ulimit -v", 1
+    if isinstance(error, RuntimeError) and str(error) == NO_THREAD:
+        return f"{NO_THREAD}: use fewer --workers, or a higher ulimit -v or -u", 1
     if isinstance(error, OSError):
         return f"{error} (--debug shows where)", 1
     # The message of an unexpected error could quote a document: it is not shown.

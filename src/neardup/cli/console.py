@@ -5,6 +5,7 @@ Progress goes to standard error: a bar on a terminal, plain lines in a pipe, not
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -55,6 +56,27 @@ def open_closed_streams() -> None:
         sys.stdout = _open_as(1, writer, "w")
     if sys.stderr is None:
         sys.stderr = _open_as(2, os.open(os.devnull, os.O_WRONLY), "w")
+
+
+class LossyFile(io.FileIO):
+    """A file that is written as far as possible: what can't be written is dropped."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def drop_unwritable_errors() -> None:
+    """Have standard error never fail: a full disk there, or a reader that is gone, ends no run."""
+    if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(LossyFile(sys.stderr.fileno(), "w", closefd=False)),
+            encoding=sys.stderr.encoding,
+            errors=sys.stderr.errors,
+            line_buffering=True,
+        )
 
 
 def _open_as(number: int, handle: int, mode: Literal["r", "w"]) -> TextIO:

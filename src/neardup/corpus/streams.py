@@ -33,6 +33,8 @@ def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
     except InputError as error:
         error.file = error.file or file.name
         raise
+    except MemoryError:  # Arrow's is an ArrowException too
+        raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
         raise _corrupt(file, error, cure) from None
     except UnicodeEncodeError:
