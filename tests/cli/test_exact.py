@@ -391,7 +391,7 @@ def test_columns_of_other_string_types(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = random_rows(7, 6_000)
+    rows = random_rows(7, 3_000)
     rows[1_234] = {"text": None}
     return write_jsonl(tmp_path_factory.mktemp("many") / "many.jsonl", rows)
 
@@ -469,7 +469,7 @@ def test_equal_halves_of_hashes_are_not_duplicates(
 @pytest.mark.parametrize("unit", [pytest.param("document", marks=pytest.mark.slow), "line"])
 def test_killed_run_is_resumed_with_the_same_answer(tmp_path: Path, many: Path, unit: str) -> None:
     big = tmp_path / "many.jsonl"
-    big.write_bytes(many.read_bytes() * 10)
+    big.write_bytes(many.read_bytes() * 5)
     exact(big, "-o", tmp_path / "whole", "--unit", unit)
     command = [
         sys.executable,
@@ -482,7 +482,7 @@ def test_killed_run_is_resumed_with_the_same_answer(tmp_path: Path, many: Path, 
         "--unit",
         unit,
     ]
-    for delay in (0.0, 0.02, 0.05, 0.1):
+    for delay in (0.0, 0.05):
         started = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
