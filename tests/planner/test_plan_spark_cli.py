@@ -24,28 +24,27 @@ def test_output_lists_executors_stages_and_spark_submit() -> None:
         "executors of 4 cores",
         "core-hours",
         "for a TB of text",
-        "a document; ",
-        "with another --keep than first, or for a DataFrame",
-        "for shuffles on each executor",
+        "only the driver works",
+        "are read from the shared folder",
         "in the work folder",
-        "by rounds, in ",
-        "215 MB of program, 1.0 GB for the sets of a range, 15 MB of bitmaps",
+        "nothing; of a DataFrame or URLs 30 GB of text, once",
+        "at most 1.0 GB (--memory)",
         "for Java",
         "1 executor ",
-        "4 executors ",
-        "bytes are fitted to 110,000 pages",
+        "and 2 GB/s of the shared folder are assumed",
         "bands: ",
     ):
         assert said in words
-    assert re.search(r"^stage +core time +shuffled +read +written +to OUT$", ran.out, re.M)
-    assert re.search(r"^writing tables +[\d.]+ \w+ +[\d.]+ [MG]B", ran.out, re.M)
+    assert re.search(r"^stage +tasks +time +core time +read +written$", ran.out, re.M)
+    assert re.search(r"^sketch +448 +[\d.]+ \w+ +[\d.]+ \w+ +30 GB +3.0 GB$", ran.out, re.M)
+    assert re.search(r"^rank +driver +", ran.out, re.M)
     assert "machines" not in ran.out
     assert not re.search(r"\de[+-]?\d", ran.out)
     assert max(map(len, ran.out.splitlines())) <= 100
 
 
 def test_spark_submit_line_can_be_pasted() -> None:
-    ran = neardup(*ASKED, "--rate", "20000", "--memory", "32GB", "--cores", 8)
+    ran = neardup(*ASKED, "--rate", "25000", "--memory", "32GB", "--cores", 8)
     begins = ran.out.index("spark-submit ")
     words = shlex.split(ran.out[begins : ran.out.index("\n\n", begins)])
     assert words[:1] + words[3:5] == ["spark-submit", "--executor-cores", "8"]
@@ -74,26 +73,22 @@ def test_json_has_the_cluster() -> None:
         "core_hours",
         "core_hours_a_tb",
         "read",
-        "shuffled",
-        "shuffled_a_document",
-        "if_ordered",
-        "shuffle_disk",
         "work_folder",
         "out",
-        "ranges",
+        "sorted",
         "needs",
         "settings",
         "stages",
     }
-    assert [stage["name"] for stage in spark["stages"]][-2:] == ["writing tables", "writing"]
     assert spark["stages"][0].keys() == {
         "name",
+        "tasks",
+        "seconds",
         "work",
         "alone",
-        "shuffled",
         "read",
         "written",
-        "out",
+        "memory",
     }
     assert spark["times"][0][0] == 1
 
@@ -108,8 +103,9 @@ def test_local_engine_is_the_default() -> None:
 def test_last_line_runs_on_spark(tmp_path: Path) -> None:
     config = tmp_path / "p.toml"
     ran = neardup(*ASKED, "-o", config, "--memory", "32GB")
-    command = ran.out.splitlines()[-1]
-    assert command == f"next: neardup dedup INPUT -o OUT --config {config} --engine spark"
+    task = json.loads(neardup(*ASKED, "--memory", "32GB", "--json").out)["spark"]["needs"]["limit"]
+    command = f"neardup dedup INPUT -o OUT --config {config} --engine spark --memory {task:.0f}"
+    assert ran.out.splitlines()[-1] == f"next: {command[:-6]}MB"
     assert load_config(config)["threshold"] == 0.8
 
 

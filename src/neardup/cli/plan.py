@@ -119,8 +119,8 @@ def plan(
         str,
         option(
             "ENGINE",
-            "local, one machine; or spark, a cluster: --memory, --disk and --cores are then those "
-            "of one executor, and the plan has the number of executors and the shuffled bytes.",
+            "local, one machine; or spark, a cluster: --memory and --cores are then those of one "
+            "executor, --disk that of the shared folder, and the plan has the number of executors.",
             panel=LIMITS,
         ),
     ] = "local",
@@ -129,7 +129,7 @@ def plan(
         option(
             "SIZE",
             "The most memory that one machine may use: 100GB.",
-            default="no limit; on Spark 16GB",
+            default="no limit; on Spark, what is needed",
             panel=LIMITS,
         ),
     ] = None,
@@ -222,7 +222,9 @@ def plan(
                 print_next(command, text, None, input_options, point)
             else:
                 limits = [] if memory is None else ["--memory", memory]
-                limits = limits if made.spark is None else ["--engine", "spark"]
+                if made.spark is not None:
+                    task = f"{made.spark.needs.limit // 10**6}MB"
+                    limits = ["--engine", "spark", "--memory", task]
                 command = ["neardup", "dedup", *what, "-o", "OUT"]
                 print_next(command, text, None, input_options, point, *limits)
     if not made.met:

@@ -22,9 +22,6 @@ FLAGS = {
 def describe_cluster(cluster: ClusterSize) -> list[tuple[str, str]]:
     """Return the size and the cost of a cluster, as names and texts."""
     needs = cluster.needs
-    deciding = "in one task"
-    if cluster.ranges:
-        deciding = f"by rounds, in {format_count(cluster.ranges, 'range')} of documents"
     return [
         (
             "executors",
@@ -35,32 +32,28 @@ def describe_cluster(cluster: ClusterSize) -> list[tuple[str, str]]:
         (
             "work",
             f"{format_number(cluster.core_hours)} core-hours, "
-            f"{format_number(cluster.core_hours_a_tb)} for a TB "
-            f"of text; {format_duration(cluster.alone)} by one task alone",
+            f"{format_number(cluster.core_hours_a_tb)} for a TB of text; for "
+            f"{format_duration(cluster.alone)} only the driver works",
         ),
         (
-            "shuffle",
-            f"{format_bytes(cluster.shuffled)}, {format_bytes(cluster.shuffled_a_document)} a "
-            "document; "
-            f"{format_bytes(cluster.if_ordered)} with another --keep than first, or for a "
-            "DataFrame",
-        ),
-        (
-            "disk",
-            f"{format_bytes(cluster.shuffle_disk)} for shuffles on each executor, "
+            "folder",
+            f"{format_bytes(cluster.read)} are read from the shared folder; "
             f"{format_bytes(cluster.work_folder)} in the work folder, "
             f"{format_bytes(cluster.out)} in OUT",
         ),
-        ("deciding", deciding),
+        (
+            "shuffle",
+            f"nothing; of a DataFrame or URLs {format_bytes(cluster.sorted)} of text, once, which "
+            "are written to the work folder, too",
+        ),
         (
             "python",
-            f"{format_bytes(needs.worker)} for each core: {format_bytes(needs.python)} of program, "
-            f"{format_bytes(needs.task)} for the sets of a range, {format_bytes(needs.bitmaps)} of "
-            f"bitmaps, {format_bytes(needs.state)} for the rounds",
+            f"{format_bytes(needs.task)} for each core, at most {format_bytes(needs.limit)} "
+            "(--memory)",
         ),
         (
             "driver",
-            f"{format_bytes(needs.driver)} for Java, "
+            f"{format_count(cluster.cores, 'core')}, {format_bytes(needs.driver)} for Java, "
             f"{format_bytes(needs.driver_python)} for Python",
         ),
     ]
@@ -76,14 +69,13 @@ def _others(cluster: ClusterSize) -> str:
 
 def format_spark_stages(cluster: ClusterSize) -> list[str]:
     """Return the stages on Spark as the lines of a table."""
-    head = (
-        f"{'stage':<15}{'core time':>10}{'shuffled':>10}{'read':>10}{'written':>10}{'to OUT':>10}"
-    )
+    head = f"{'stage':<9}{'tasks':>9}{'time':>9}{'core time':>11}{'read':>9}{'written':>9}"
     return [
         head,
         *(
-            f"{one.name:<15}{format_duration(one.work):>10}{format_bytes(one.shuffled):>10}{format_bytes(one.read):>10}"
-            f"{format_bytes(one.written):>10}{format_bytes(one.out):>10}"
+            f"{one.name:<9}{f'{one.tasks:,}' if one.tasks else 'driver':>9}"
+            f"{format_duration(one.seconds):>9}{format_duration(one.work):>11}"
+            f"{format_bytes(one.read):>9}{format_bytes(one.written):>9}"
             for one in cluster.stages
         ),
     ]

@@ -95,8 +95,7 @@ class LocalRun:
         buckets = count * (A_MEMBER * load.members + A_BUCKET * load.buckets)
         slots = spec.width // 8 * self.options.curve.slots
         banded = 8 * bands if self._storage.keys_only else slots
-        comparing = count * costs.compare * load.compared
-        deciding = costs.set * self._sets / MB + count * (
+        deciding = costs.set * self.set_bytes / MB + count * (
             costs.pair * load.compared + costs.member * load.members
         )
         sketching = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
@@ -113,17 +112,17 @@ class LocalRun:
             ),
             self._stage(
                 "match",
-                (costs.reread * self._text + costs.match * self._sets) / MB,
+                (costs.reread * self._text + costs.match * self.set_bytes) / MB,
                 cores,
                 self._text + 16 * count,
-                self._sets,
+                self.set_bytes,
             ),
             StageCost(
                 "decide",
                 # Pairs are compared by all cores; one pairs, sorts and decides.
-                deciding + comparing / cores,
-                deciding + comparing,
-                buckets + self._sets,
+                deciding + self.compare_work / cores,
+                deciding + self.compare_work,
+                buckets + self.set_bytes,
                 count * A_PAIR * (load.compared + load.removed),
                 self._memory("decide"),
             ),
@@ -137,6 +136,11 @@ class LocalRun:
         self, name: str, work: float, cores: float, read: float, written: float
     ) -> StageCost:
         return StageCost(name, work / cores, work, read, written, self._memory(name))
+
+    @property
+    def compare_work(self) -> float:
+        """Seconds of one core for comparing the pairs, which cores share."""
+        return self.sla.documents * self.costs.compare * self.workload.compared
 
     # -- bytes ----------------------------------------------------------------------------------
 
@@ -160,7 +164,7 @@ class LocalRun:
         return self.sla.documents * each
 
     @property
-    def _sets(self) -> float:
+    def set_bytes(self) -> float:
         """Bytes of the candidates' sets: their shingles, or their signatures."""
         load = self.workload
         each = load.sets if self.options.verify == "exact" else load.candidates * self.slots
@@ -195,12 +199,12 @@ class LocalRun:
         }.get(stage, self._deciding)
         if stage in ("tables", "filter"):
             more += A_REPORT + A_TABLED * count
-        needed = self._sketching + more
-        least = self._sketching + min(more, A_DOCUMENT * count)
+        needed = self.sketch_memory + more
+        least = self.sketch_memory + min(more, A_DOCUMENT * count)
         return max(min(needed, self._room), least)
 
     @property
-    def _sketching(self) -> float:
+    def sketch_memory(self) -> float:
         """Bytes while sketching: copies of a block of sketches, chunks in work and in the queue."""
         count, workers, stored = self.sla.documents, self.sla.cores, self.workload.stored
         each = self.options.spec.slots * self.options.spec.width // 8 + BESIDES + self.workload.id
@@ -212,4 +216,4 @@ class LocalRun:
     def _deciding(self) -> float:
         load = self.workload
         pairs = A_COMPARED * load.compared + A_MEETING * (load.members - load.buckets)
-        return self._sets + self.sla.documents * (A_DOCUMENT + A_SET * load.candidates + pairs)
+        return self.set_bytes + self.sla.documents * (A_DOCUMENT + A_SET * load.candidates + pairs)

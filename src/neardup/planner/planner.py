@@ -45,7 +45,7 @@ from neardup.planner.spark_cluster import (
     CORES,
     ClusterSize,
     find_cluster_problems,
-    note_shuffles,
+    note_driver,
     size_cluster,
 )
 from neardup.planner.spark_run import SparkRun
@@ -180,8 +180,8 @@ def plan(
     """Choose an operating point from requirements: slots, bands, verification, and their cost.
 
     Numbers may have a unit: "300M", "100GB". A requirement that is left out is no limit. With
-    `engine="spark"`, memory, disk and cores are those of one executor, and `Plan.spark` has the
-    size of the cluster.
+    `engine="spark"`, memory and cores are those of one executor, disk is that of the folder that
+    all machines share, and `Plan.spark` has the size of the cluster.
 
     Args:
         documents: The number of documents; by default that of the sample's files.
@@ -292,7 +292,7 @@ def plan_cluster(local: Plan, sla: Sla, predict: Predictor) -> Plan:
 
     Args:
         local: The plan for one machine without limits.
-        sla: The requirements; memory, disk and cores are those of one executor.
+        sla: The requirements; memory and cores are those of one executor.
         predict: The prediction that the local plan is based on.
     """
     options = Options.of(**local.options)
@@ -302,7 +302,7 @@ def plan_cluster(local: Plan, sla: Sla, predict: Predictor) -> Plan:
         local,
         sla=sla,
         problems=[*local.problems, *find_cluster_problems(cluster, run)],
-        notes=[*local.notes, *note_shuffles(cluster, run)],
+        notes=[*local.notes, *note_driver(cluster, run)],
         spark=cluster,
         sources=local.sources | {"spark": run.spark.source},
     )
