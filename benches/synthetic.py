@@ -40,7 +40,7 @@ from neardup.pipeline.sketch_files import (
     SketchWriter,
 )
 from neardup.pipeline.stages.band import band_documents
-from neardup.pipeline.stages.compare import make_comparer
+from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
 from neardup.pipeline.stages.match import CandidateMatcher
 from neardup.pipeline.stages.rank import rank_and_collapse
@@ -157,7 +157,8 @@ def run(made: Path, folder: Path, count: int, job: Job, progress: Progress) -> d
         buckets = band_documents(job, folder, ranked, progress)
     disk["band"] = used(folder)
     with clock.stage("match"):
-        compare = make_comparer(job, CandidateMatcher(job, folder, ranked, progress).run(), ranked)
+        sets = CandidateMatcher(job, folder, ranked, progress).run()
+        compare = PairComparer(job, sets, ranked.ranking, progress)
     disk["match"] = used(folder)
     with clock.stage("decide"):
         decided = decide_documents(job, folder, ranked, buckets, compare, progress)
