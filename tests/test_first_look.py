@@ -220,3 +220,45 @@ def test_passages_are_compared_with_the_lengths_of_against(tmp_path: Path) -> No
     ran = run("dedup", *inputs, "-o", tmp_path / "out", "--measure", "containment")
     assert "advice              a document of 60 words that is wholly in one of " in ran.out
     assert re.search(r"--bands \d+ --rows \d finds it with a probability of (0\.9|1\.0)", ran.out)
+
+
+def common_words(count: int) -> list[str]:
+    """Short texts of words that are as unequally frequent as those of a language."""
+    chance = random.Random(2)
+    words = [f"w{number}" for number in range(5_000)]
+    weights = [1 / (number + 1) for number in range(5_000)]
+    return [" ".join(chance.choices(words, weights, k=chance.randint(3, 20))) for _ in range(count)]
+
+
+def test_many_comparisons_of_documents_that_are_not_similar_are_warned_of() -> None:
+    texts = pa.array(common_words(1_600), pa.large_string())
+    loose = Options.of(shingle="word:1", threshold=0.5)
+    for options, documents, warns in (
+        (loose, 1_000_000, True),
+        (loose, 50_000, False),
+        (Options(), 1_000_000, False),
+        (Options.of(shingle="word:1", threshold=0.9), 1_000_000, False),
+    ):
+        first = FirstDocuments(options.spec)
+        for start in range(0, len(texts), 100):
+            first.add(texts.slice(start, 100))
+        warning = first.warn_of_comparisons(options, documents)
+        assert (warning is not None) == warns, (options, documents, warning)
+        if warning is not None:
+            assert "--threshold 0.5 (42 bands of 3)" in warning and "--limit" in warning
+
+
+def test_warning_comes_before_the_run_reads_and_its_number_is_about_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neardup.first_look.MANY_DOCUMENTS", 1_000)
+    monkeypatch.setattr("neardup.first_look.MANY", 5)
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in common_words(3_000))
+    (tmp_path / "a.jsonl").write_text(lines)
+    options = ["--shingle", "word:1", "--threshold", "0.5"]
+    ran = run("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "out", *options)
+    assert ran.code == 0, ran.err
+    said = re.search(r"about (\d+) comparisons a document are expected", ran.err)
+    assert said and said.start() < ran.err.index("reading ")
+    counts = json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]
+    assert 0.5 < int(said[1]) / (counts["comparisons"] / counts["documents"]) < 2

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup import kernels
 from neardup.formats.tables import to_arrow
 from neardup.lsh.curve import Curve
 from neardup.measure_table import CHOICES
@@ -23,7 +24,7 @@ from neardup.options import Options
 from neardup.spec import Spec
 from neardup.text.arrays import view_strings
 from neardup.text.html import strip_markup
-from neardup.text.shingle import hash_units
+from neardup.text.shingle import hash_units, shingle_documents
 
 MOST: Final = 4_000
 """Documents that are looked at."""
@@ -43,6 +44,15 @@ HALF: Final = 0.5
 """A contained document that is found with a smaller probability is worth advice."""
 FOUND: Final = 0.95
 """The probability with which the advised bands find it."""
+COMPARED: Final = 640
+"""Documents that are compared with one another, for an estimate of all comparisons."""
+OF_A_SAMPLE: Final = 40
+"""Of them, those that are taken from texts that are looked at together."""
+MANY: Final = 100
+"""Comparisons of a document with others that are not similar: more are worth a warning."""
+MANY_DOCUMENTS: Final = 100_000
+"""Of fewer documents, even many comparisons take little time."""
+BINS: Final = 1_000
 MORE_SLOTS: Final = (256, 512, 1024)
 MOST_ROWS: Final = 8
 
@@ -257,6 +267,7 @@ class FirstDocuments:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = Spec(profile=spec.profile, strip=spec.strip)
+        self._compared: list[pa.Array] = []
         self._tokens = spec.unit == "token"
         self._words: list[NDArray[np.int64]] = []
         self._earlier: list[NDArray[np.int64]] = []
@@ -274,6 +285,8 @@ class FirstDocuments:
         texts = texts.slice(0, min(most, MOST - self.count))
         self.count += len(texts)
         self._words.append(self._count_words(texts))
+        if len(self._compared) < COMPARED // OF_A_SAMPLE:
+            self._compared.append(texts.slice(0, OF_A_SAMPLE))
 
     def add_earlier(self, texts: pa.Array, most: int) -> None:
         """Look at the first of these texts of an earlier corpus, at most so many."""
@@ -295,6 +308,29 @@ class FirstDocuments:
             return {"advice": []}
         return {"first_documents": look.stated, "advice": look.advice(options)}
 
+    def warn_of_comparisons(self, options: Options, documents: int) -> str | None:
+        """Return a warning if documents that are not similar will be compared too often.
+
+        Args:
+            options: The options of the run.
+            documents: The number of all documents.
+        """
+        spec = options.spec
+        if not _judges_shingles(options) or spec.ignored or spec.key or not self._compared:
+            return None
+        if documents < MANY_DOCUMENTS or options.by_bits or options.exact_measure.to_jaccard:
+            return None
+        each = documents / 2 * _chance_of_meeting(pa.concat_arrays(self._compared), options)
+        each = min(each, options.hash_tables.count * options.limit)
+        if each < MANY:
+            return None
+        return (
+            f"about {round(each):,} comparisons a document are expected: at --threshold "
+            f"{options.threshold:g} ({options.curve}), documents that are not similar by "
+            f"{spec.shingle} often share a bucket; a higher --threshold, longer shingles or a "
+            "lower --limit need fewer"
+        )
+
     def look(self) -> FirstLook | None:
         """Return what was found; None if there was no text."""
         if not self._words:
@@ -314,6 +350,22 @@ class FirstDocuments:
             if len(wholes) >= LEAST
             else (0, 0),
         )
+
+
+def _chance_of_meeting(texts: pa.Array, options: Options) -> float:
+    """Return the chance that two documents share a bucket and are not similar, by their pairs."""
+    rows = shingle_documents(strip_markup(texts, options.spec), options.spec).shingles
+    cuts = zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)
+    sets = [np.unique(rows.data[begin:end]) for begin, end in cuts]
+    offsets = np.cumsum([0, *map(len, sets)]).astype(np.int64)
+    left, right = np.triu_indices(len(sets), 1)
+    if not len(left):
+        return 0.0
+    similarity = kernels.exact_pairs(np.concatenate(sets), offsets, left, right, 0.0)
+    unlike = similarity[similarity < options.threshold]
+    counts, edges = np.histogram(unlike, BINS, (0.0, 1.0))
+    chances = [options.curve.probability(edge) for edge in edges[:-1].tolist()]
+    return float(counts @ np.array(chances)) / len(left)
 
 
 def _sorted_words(counts: list[NDArray[np.int64]]) -> NDArray[np.int64]:

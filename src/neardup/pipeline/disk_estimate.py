@@ -252,6 +252,8 @@ def check_disk(
             f"{need.counted}: the run will need {need.space} of disk space, "
             f"{format_bytes(free)} are free"
         )
+    if first is not None and (warning := first.warn_of_comparisons(job.options, need.documents)):
+        progress.say(warning)
     least = min(need.total, need.least[1])
     if least > free + reusable:
         raise OutputError(
