@@ -168,7 +168,9 @@ def test_records_inside_of_an_object_are_an_error_that_names_their_list(
     tmp_path: Path, read: Read, indent: int | None
 ) -> None:
     path = write(tmp_path, json.dumps({"count": 5, "data": RECORDS}, indent=indent))
-    with pytest.raises(UsageError, match=r"a\.json: one object, whose list 'data' .*jq"):
+    with pytest.raises(
+        UsageError, match=r"a\.json: one object, whose list 'data' .*--records data"
+    ):
         read(path)
     assert read(write(tmp_path, '{"text": "a", "data": [{"text": "b"}]}')).texts == ["a"]
 

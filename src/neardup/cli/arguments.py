@@ -248,6 +248,17 @@ Encoding = Annotated[
     ),
     RARE,
 ]
+Records = Annotated[
+    str | None,
+    option(
+        "FIELD",
+        "The field, such as data, that has the records of JSON files in a list, if a file is one "
+        "object; answer.items for a field inside of another.",
+        default="the file has them itself",
+        panel=INPUT,
+    ),
+    RARE,
+]
 INPUT_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "format": (Format, "auto"),
     "include": (Include, None),
@@ -256,6 +267,7 @@ INPUT_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "quote": (Quote, '"'),
     "no_header": (NoHeader, False),
     "encoding": (Encoding, "utf-8"),
+    "records": (Records, None),
 }
 """The options of `InputOptions` that commands take by `with_input_options`: type and default."""
 Strict = Annotated[

@@ -267,6 +267,7 @@ def refuse_with_urls(
         "--quote": input_options.get("quote", '"') != '"',
         "--no-header": input_options.get("no_header"),
         "--encoding": input_options.get("encoding", "utf-8") != "utf-8",
+        "--records": input_options.get("records"),
     }
     for name, value in options.items():
         if value:

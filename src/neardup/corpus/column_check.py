@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from neardup.corpus import warc
 from neardup.corpus.columns import Source, resolve_columns
-from neardup.corpus.conversion import COLUMNAR, DELIMITED, JSON, read_header, stored_schema
+from neardup.corpus.conversion import COLUMNAR, DELIMITED, read_header, stored_schema
 from neardup.corpus.documents import Columns
 from neardup.corpus.fields import list_record_fields, list_table_fields, split_names
-from neardup.corpus.format_table import BOM
+from neardup.corpus.format_table import BOM, JSON
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import load_records
 from neardup.corpus.read import parse_chunk, read_chunks, stored_bytes

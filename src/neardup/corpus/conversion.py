@@ -14,7 +14,7 @@ import pyarrow as pa
 from neardup.corpus import columnar, delimited
 from neardup.corpus.dialects import DELIMITERS
 from neardup.corpus.documents import Columns
-from neardup.corpus.format_table import BOM
+from neardup.corpus.format_table import BOM, JSON
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import load_records
 from neardup.corpus.read import parse_chunk, read_chunks
@@ -25,7 +25,6 @@ from neardup.errors import InputError, UsageError
 
 COLUMNAR = frozenset({"parquet", "arrow", "arrow-stream"})
 DELIMITED = frozenset(DELIMITERS)
-JSON = frozenset({"jsonl", "json"})
 ANOTHER_OUTPUT = (
     "choose a folder (a name without an ending) for the output, with a file for each input"
 )

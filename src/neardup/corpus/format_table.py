@@ -18,6 +18,8 @@ ROW_GROUPS: Final = "row groups"
 WHOLE_FILE: Final = "file"
 EACH_DOCUMENT: Final = "document"
 BOM: Final = b"\xef\xbb\xbf"
+JSON: Final = frozenset({"jsonl", "json"})
+"""The formats whose records are objects of JSON."""
 HEAD: Final = 1 << 16
 """The first bytes of a file, decompressed, by which its format is recognised."""
 

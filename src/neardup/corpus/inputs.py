@@ -37,6 +37,7 @@ from neardup.corpus.format_table import (
     COMPRESSION_OF_ENDING,
     EACH_DOCUMENT,
     FORMATS,
+    JSON,
     ROW_GROUPS,
     FileFormat,
 )
@@ -75,6 +76,7 @@ class InputFile:
             and the file; None if the file itself was given.
         dialect: Of a CSV file, how its fields are written.
         encoding: Python's name of its text encoding; of a file that is one document also `auto`.
+        records: Of a JSON file, the field of its only object that has the records; "" without one.
     """
 
     path: Path
@@ -85,6 +87,7 @@ class InputFile:
     folders: tuple[str, ...] | None = None
     dialect: Dialect = USUAL
     encoding: str = UTF8
+    records: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -112,6 +115,7 @@ class InputOptions(TypedDict, total=False):
     quote: str
     no_header: bool
     encoding: str
+    records: str | None
 
 
 class FileOptions(MatchingOptions, InputOptions, total=False):
@@ -169,6 +173,7 @@ def find_inputs(
     quote: str = '"',
     no_header: bool = False,
     encoding: str = UTF8,
+    records: str | None = None,
 ) -> InputFiles:
     """Return the input files of the arguments, each once.
 
@@ -184,6 +189,8 @@ def find_inputs(
         no_header: Whether the first record of CSV files is a row, not the names of the columns.
         encoding: The text encoding of all files, as Python names it; `auto` for that of a byte
             order mark, else of each document what it declares as HTML or XML, else UTF-8.
+        records: The field that has the records of JSON files in a list: `data` for
+            `{"data": [...]}`, `answer.items` for one inside of another.
     """
     encoding = check_encoding(encoding)
     dialect = check_dialect(delimiter, quote, not no_header)
@@ -223,6 +230,8 @@ def find_inputs(
             "--encoding"
         )
     apply_encoding(inputs, encoding, format)
+    if records is not None:
+        _apply_records(inputs, records)
     if format == AUTO:
         for file in inputs:
             refuse_hidden_lines(str(file.path), _recognised(file))
@@ -260,6 +269,21 @@ def apply_encoding(files: InputFiles, encoding: str, format: str = AUTO) -> None
         files[:] = [
             _with_encoding(file, encoding, format) if file.row.encoded else file for file in files
         ]
+
+
+def _apply_records(files: InputFiles, records: str) -> None:
+    """Let JSON files be read from the list that a field of their only object has."""
+    if not records:
+        raise UsageError("--records '' names no field: name the one that has the list of records")
+    if not any(file.format in JSON for file in files):
+        raise UsageError(
+            "--records is about JSON, and no input is a JSON file: leave it out, or read the "
+            "inputs with --format json"
+        )
+    files[:] = [
+        replace(file, format="json", records=records) if file.format in JSON else file
+        for file in files
+    ]
 
 
 def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:

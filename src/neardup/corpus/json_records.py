@@ -1,5 +1,7 @@
 """JSON files, read and written: an array, or objects one after another, on lines or not.
 
+With `--records`, an array inside of an object (`json_wrapping.py`).
+
 The records become JSON lines, which `jsonl.py` reads. The file is never in memory as a whole: only
 nesting and strings are followed from block to block, by a kernel. Kept records are copied byte for
 byte with the white space before them; an array stays an array, with what is before its first record
@@ -17,6 +19,7 @@ from neardup.corpus.columns import Source
 from neardup.corpus.documents import LONGEST
 from neardup.corpus.format_table import BOM
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.json_wrapping import Wrapping, find_list
 from neardup.corpus.jsonl import find_line_bounds, parse_lines, select_lines
 from neardup.corpus.rows import Integers, Rows, edit_strings
 from neardup.corpus.streams import SKIP, Meter, read_decoded
@@ -46,14 +49,49 @@ class JsonRecords:
 
     Args:
         name: The name of the file, for messages.
+        records: The field of the file's only object that has the records, in a list; "" if they are
+            in the file itself.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, records: str = "") -> None:
         self._name, self._done = name, 0
         self._state = np.zeros(4, np.int64)
+        self._wrapping = Wrapping(name, records) if records else None
+        self._is_found = not records
 
     def read(self, piece: bytes) -> JsonBlock:
-        """Return the next bytes and their lines; both with newlines between adjacent records."""
+        """Return the next bytes and their lines; both with newlines between adjacent records.
+
+        What is around a list of records becomes spaces, and is held back until the list is found.
+        """
+        if self._wrapping is None:
+            return self._read(piece)
+        if not self._is_found:
+            found = self._wrapping.find(piece)
+            if found is None:
+                return b"", b""
+            head, piece = found
+            self._is_found, self._done = True, len(head)
+            stored, lines = self._read_list(piece, self._wrapping)
+            return head + stored, b" " * len(head) + lines
+        return self._read_list(piece, self._wrapping)
+
+    def _read_list(self, piece: bytes, wrapping: Wrapping) -> JsonBlock:
+        """Return the next bytes and their lines; spaces for what follows the end of the list."""
+        end = self._find_end(piece)
+        wrapping.add_tail(piece[end:])
+        stored, lines = self._read(piece[:end])
+        return stored + piece[end:], lines + b" " * (len(piece) - end)
+
+    def _find_end(self, piece: bytes) -> int:
+        """Return where the list ends in a piece; its length if the list goes on."""
+        if self._state[_PLACE] == END:
+            return 0
+        state = self._state.copy()
+        _, _, how, end = kernels.lines_of_json(np.frombuffer(piece, np.uint8), state)
+        return int(end) if how != DONE and state[_PLACE] == END else len(piece)
+
+    def _read(self, piece: bytes) -> JsonBlock:
         letters = np.frombuffer(piece, np.uint8)
         lines, breaks, how, end = kernels.lines_of_json(letters, self._state)
         self._done += end
@@ -71,6 +109,8 @@ class JsonRecords:
     def check_end(self) -> None:
         """Raise `InputError` if the file ends inside a record or its array."""
         place = int(self._state[_PLACE])
+        if self._wrapping is not None and (not self._is_found or place == END):
+            self._wrapping.check(self._is_found)
         if place == INSIDE or (self._state[_IS_ARRAY] and place != END):
             inside = "a record" if place == INSIDE else "the array, without its ]"
             raise InputError(f"{self._name}: truncated JSON (it ends inside {inside}): {SKIP}")
@@ -81,7 +121,7 @@ def read_json_blocks(file: InputFile, size: int, meter: Meter | None = None) -> 
 
     A record beyond LONGEST loses its middle in both: it is still too long, and will be rejected.
     """
-    records = JsonRecords(file.name)
+    records = JsonRecords(file.name, file.records)
     stored: list[bytes] = []
     lines: list[bytes] = []
     length = 0
@@ -112,8 +152,8 @@ def kept_json(rows: Rows) -> Iterator[bytes]:
     for number, block in enumerate(read_json_blocks(rows.file, _BLOCK)):
         stored, first, begin = block[0], number == 0, 0
         if first:
-            is_array = stored.removeprefix(BOM).lstrip().startswith(b"[")
-            begin = stored.index(b"[") + 1 if is_array else 0
+            opens = _find_bracket(stored, rows.file.records)
+            is_array, begin = opens is not None, 0 if opens is None else opens + 1
             yield stored[:begin]
         starts, ends = spans = _find_records(block[1], first, begin, is_array)
         if rows.edit is not None:
@@ -129,6 +169,14 @@ def kept_json(rows: Rows) -> Iterator[bytes]:
             yield b"".join(kept)
         is_empty = is_empty and not kept
     yield rest.lstrip() if is_empty else rest
+
+
+def _find_bracket(stored: bytes, records: str) -> int | None:
+    """Return where the array opens, in the beginning of a file; None if there is none."""
+    if records:
+        return find_list(stored, records)
+    is_array = stored.removeprefix(BOM).lstrip().startswith(b"[")
+    return stored.index(b"[") if is_array else None
 
 
 def _find_records(lines: bytes, first: bool, begin: int, is_array: bool) -> Spans:

@@ -9,6 +9,7 @@ orjson refuses are parsed by the standard library, because a lone surrogate in a
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import suppress
 from typing import Any
 
@@ -122,8 +123,8 @@ def _refuse_outer_object(records: list[Record], columns: Columns, source: Source
         has_objects = isinstance(value, list) and value and isinstance(value[0], dict)
         if has_objects and columns.text in value[0]:
             raise UsageError(
-                f"{source.name}: one object, whose list {name[:60]!r} has the records: write the "
-                f"list to a file of its own, such as by jq '.[\"{name[:60]}\"]'"
+                f"{source.name}: one object, whose list {name[:60]!r} has the records: use "
+                f"--records {shlex.quote(name[:60])}"
             )
 
 

@@ -30,7 +30,6 @@ from neardup.corpus.conversion import (
     ANOTHER_OUTPUT,
     COLUMNAR,
     DELIMITED,
-    JSON,
     JoinedSchema,
     as_json,
     conform,
@@ -43,7 +42,7 @@ from neardup.corpus.conversion import (
     stored_schema,
     structs,
 )
-from neardup.corpus.format_table import BOM, COMPRESSION_OF_ENDING, formats_of_ending
+from neardup.corpus.format_table import BOM, COMPRESSION_OF_ENDING, JSON, formats_of_ending
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.rows import Advance, Edit, Mask, Rows
 from neardup.corpus.streams import name_read_errors

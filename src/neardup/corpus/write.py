@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from neardup.corpus import columnar, delimited, tar_members, warc_copy, zip_members
 from neardup.corpus.documents import Columns
 from neardup.corpus.encodings import UTF8, from_utf8
-from neardup.corpus.format_table import BOM
+from neardup.corpus.format_table import BOM, JSON
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.json_records import kept_json
 from neardup.corpus.jsonl import LineBounds, find_line_bounds
@@ -218,7 +218,7 @@ def _encode(file: InputFile, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the blocks in the file's encoding, after a byte order mark if the file has one."""
     if next(read_decoded(file, _MARK_BYTES), b"").startswith(BOM):
         yield from_utf8(BOM, file.encoding, is_json=False)
-    is_json = file.format in ("jsonl", "json")
+    is_json = file.format in JSON
     for number, block in enumerate(filter(None, blocks)):
         text = block if number else block.removeprefix(BOM)
         yield from_utf8(text, file.encoding, is_json)

@@ -127,7 +127,7 @@ class EarlierCorpus:
             self.inputs += _find_kept(path / "kept", inputs.files)
             return
         parameters = record["parameters"]
-        told = ("format", "delimiter", "quote", "no_header", "encoding")
+        told = ("format", "delimiter", "quote", "no_header", "encoding", "records")
         options = {name: parameters[name] for name in told if parameters.get(name) is not None}
         self._add_files(find_inputs([path / "kept"], **options))
 

@@ -38,6 +38,8 @@ def describe_file(file: InputFile) -> dict[str, Any]:
     listed = asdict(file) | {"path": os.fsencode(os.path.abspath(file.path)).hex()}
     if file.dialect == USUAL:
         del listed["dialect"]
+    if not file.records:
+        del listed["records"]
     stored = os.fsencode(file.kept_name)
     if stored != file.kept_name.encode("utf-8", "replace"):
         listed["kept_name"] = {"bytes": stored.hex()}
@@ -60,7 +62,7 @@ def parse_file(listed: dict[str, Any]) -> InputFile:
         }
     )
     known = file.format in FORMATS and file.compression in (None, *COMPRESSIONS)
-    texts = (file.name, file.encoding, *(file.folders or ()))
+    texts = (file.name, file.encoding, file.records, *(file.folders or ()))
     if not known or not all(isinstance(text, str) for text in texts):
         raise ValueError("not an input file")
     return file

@@ -48,6 +48,7 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
             stamp,
             *([] if file.dialect == USUAL else [asdict(file.dialect)]),
             *([] if file.encoding == UTF8 else [file.encoding]),
+            *([{"records": file.records}] if file.records else []),
             *_stated_by_path(file, shard.reading.columns),
         )
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
