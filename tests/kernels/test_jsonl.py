@@ -69,11 +69,12 @@ def by_library(data: bytes):
             dumps,
         ),
         max_size=4,
-    )
+    ),
+    st.sampled_from([b"", b" " * 64]),
 )
-def test_usual_lines_are_read(rows):
+def test_usual_lines_are_read(rows, rest):
     lines = [dump({"id": id, **more, "text": text}) for text, id, more, dump in rows]
-    data = b"\n".join(lines) + b"\n\n \n"
+    data = b"\n".join(lines) + b"\n\n \n" + rest  # what is left is read in blocks of 64 bytes
     got = read(data)
     exponents = any(sign in repr(more) for _, _, more, _ in rows for sign in ("e+", "e-"))
     if got is None:
@@ -191,3 +192,11 @@ def test_unusual_lines_are_left_to_the_library(line):
 
 def test_an_empty_block_has_no_records():
     assert read(b"") == read(b"\n \n\r\n") == ([], [])
+
+
+@given(st.lists(st.binary(max_size=150), max_size=9))
+def test_lines_end_after_their_newlines(lines):
+    for data in (b"\n".join(lines), b"\n".join([*lines, b""])):
+        ends = [at + 1 for at, byte in enumerate(data) if byte == ord("\n")]
+        ends += [len(data)] if data and not data.endswith(b"\n") else []
+        assert kernels.line_ends(np.frombuffer(data, np.uint8)).tolist() == ends

@@ -25,11 +25,20 @@ def test_minhash_equals_its_twin(rows, slots, seed):
     assert got == [reference.signature(set(row), spec) for row in rows]
 
 
-@given(st.integers(1, 9), st.integers(1, 9), st.randoms(use_true_random=False))
-def test_band_keys_equal_their_twin(bands, rows, random):
+@given(
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.sampled_from([0, 3, 64, 65]),
+    st.randoms(use_true_random=False),
+)
+def test_band_keys_equal_their_twin(bands, rows, documents, random):
     slots = bands * rows + random.randint(0, 3)
-    sig = [[random.getrandbits(32) for _ in range(slots)] for _ in range(3)]
-    got = Bands((Curve(bands, rows),)).keys(np.array(sig, np.uint32)).tolist()
+    sig = [[random.getrandbits(32) for _ in range(slots)] for _ in range(documents)]
+    got = (
+        Bands((Curve(bands, rows),))
+        .keys(np.array(sig, np.uint32).reshape(documents, slots))
+        .tolist()
+    )
     assert got == [reference.band_keys(row, bands, rows) for row in sig]
 
 

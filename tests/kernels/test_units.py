@@ -23,11 +23,40 @@ def rows(ragged) -> list[list[int]]:
     ]
 
 
-@given(st.lists(texts, max_size=6), specs, st.sampled_from([0, 1, 2**64 - 1]))
-def test_units_equal_their_twin(found, shape, seed):
-    spec = Spec.of(shape[0], profile=shape[1], seed=seed)
+LONG_TEXT = "the last bytes of the data are read one by one, all others in blocks of 64; "
+"""Texts before it are read in blocks."""
+
+
+@given(
+    st.lists(texts, max_size=6),
+    specs,
+    st.sampled_from([0, 1, 2**64 - 1]),
+    st.sampled_from([[], [LONG_TEXT]]),
+)
+def test_units_equal_their_twin(found, shape, seed, last):
+    spec, found = Spec.of(shape[0], profile=shape[1], seed=seed), found + last
     got = rows(hash_units(pa.array(found, pa.large_string()), spec))
     assert got == [reference.unit_hashes(reference.units(text, spec), spec) for text in found]
+
+
+@pytest.mark.parametrize("hasher", ["xxh64", "murmur3"])
+def test_words_of_many_short_texts_and_of_texts_without_words(hasher):
+    spec = Spec(hash=hasher)
+    some = [
+        "a",
+        "one two",
+        "",
+        "?!",
+        " ",
+        "三つ",
+        "naïve café x",
+        "w" * 15 + " " + "w" * 16,
+        LONG_TEXT,
+    ]
+    found = [*some * 100, "word " * 2000, *some]
+    got = rows(hash_units(pa.array(found, pa.large_string()), spec))
+    want = {text: reference.unit_hashes(reference.units(text, spec), spec) for text in set(found)}
+    assert got == [want[text] for text in found]
 
 
 @given(st.lists(texts, max_size=5), specs)

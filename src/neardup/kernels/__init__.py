@@ -69,7 +69,10 @@ KERNELS = {
     ),
     "json_edit": ("edit_strings",),
     "json_records": ("lines_of_json",),
-    "jsonl": ("read_records",),
+    "jsonl": (
+        "line_ends",
+        "read_records",
+    ),
     "lines": (
         "count_lines",
         "distinct_rows",

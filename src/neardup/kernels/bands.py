@@ -19,8 +19,42 @@ from neardup.kernels.compile import (
     int64,
     kernel,
     kernel_for,
+    uncounted,
 )
-from neardup.kernels.hashing import xxh64
+from neardup.kernels.hashing import P5, U, absorb, avalanche, finish, xxh64
+from neardup.kernels.intrinsics import load64
+
+TILE = 64
+"""Documents whose keys are made together: they stay in the processor's cache."""
+
+
+@uncounted
+def gather_words(signatures, first, row_bytes, words):
+    """Write eight bytes of each signature, from byte `first` of the first one on, to `words`."""
+    for i in range(words.size):
+        words[i] = load64(signatures, first + i * row_bytes)
+
+
+@uncounted
+def keys_of_tile(signatures, first, row_bytes, size, seed, words, keys):
+    """Write the hashes of 8 to 31 bytes of each signature, from byte `first` on, to `keys`.
+
+    The steps of xxHash64 one after the other, each for all documents, in vector registers.
+    """
+    for i in range(keys.size):
+        keys[i] = seed + P5 + U(size)
+    for step in range(size >> 3):
+        gather_words(signatures, first + 8 * step, row_bytes, words)
+        for i in range(keys.size):
+            keys[i] = absorb(keys[i], words[i])
+    rest = size & 7
+    if rest:
+        gather_words(signatures, first + size - 8, row_bytes, words)
+        for i in range(keys.size):
+            keys[i] = finish(keys[i], words[i] >> U(64 - 8 * rest), rest)
+    else:
+        for i in range(keys.size):
+            keys[i] = avalanche(keys[i])
 
 
 @kernel(U8, int64, I64, I64)
@@ -31,10 +65,23 @@ def band_keys(signature_bytes, row_bytes, starts, sizes):
     """
     documents = signature_bytes.size // row_bytes
     out = np.empty((documents, starts.size), np.uint64)
+    words, keys = np.empty(TILE, np.uint64), np.empty(TILE, np.uint64)
+    together = (sizes >= 8) & (sizes < 32)
+    for begin in range(0, documents, TILE):
+        count = min(TILE, documents - begin)
+        for band in range(starts.size):
+            if together[band]:
+                first, here = begin * row_bytes + starts[band], keys[:count]
+                keys_of_tile(
+                    signature_bytes, first, row_bytes, sizes[band], U(band), words[:count], here
+                )
+                for i in range(count):
+                    out[begin + i, band] = here[i]
     for i in range(documents):
         for band in range(starts.size):
-            start = i * row_bytes + starts[band]
-            out[i, band] = xxh64(signature_bytes, start, sizes[band], np.uint64(band))
+            if not together[band]:
+                start = i * row_bytes + starts[band]
+                out[i, band] = xxh64(signature_bytes, start, sizes[band], U(band))
     return out
 
 
@@ -48,7 +95,7 @@ def column_keys(slots, band):
     for d in range(documents):
         for i in range(rows):
             here[i] = slots[i, d]
-        out[d] = xxh64(here_bytes, 0, here_bytes.size, np.uint64(band))
+        out[d] = xxh64(here_bytes, 0, here_bytes.size, U(band))
     return out
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import I64, U8, U16, U32, boolean, inline, inner, kernel
-from neardup.kernels.intrinsics import load64, trailing_zeros
+from neardup.kernels.compile import I64, U8, U16, U32, boolean, inline, kernel, uncounted
+from neardup.kernels.intrinsics import BLOCK, bytes_within, trailing_zeros
 
 U = np.uint64
 OTHER, WORD, ALONE, MARK, DROPPED, SPACE = 0, 1, 2, 3, 4, 5
@@ -26,7 +26,7 @@ FROM_DIGIT, PAST_DIGIT = ONES * U(0x80 - 48), ONES * U(0x80 - 58)
 UNDERSCORES, SEVENS = ONES * U(95), ONES * U(0x7F)
 
 
-@inner
+@uncounted
 def decode(data, position):
     """Return the code point at a position, and its length in bytes."""
     at = U(position)
@@ -43,7 +43,7 @@ def decode(data, position):
     return (first & 0x07) << 18 | second << 12 | third << 6 | fourth, 4
 
 
-@inner
+@uncounted
 def encode(out, position, code):
     """Write a code point as UTF-8; return the position after it."""
     at = U(position)
@@ -95,40 +95,30 @@ def classify(bytes8, fold_case, fold_digits):
 
 @inline
 def ascii_ahead(data, at, end):
-    """Return a number of bytes from `at` on that are certainly ASCII: 64, or up to 8.
+    """Return how many bytes from `at` on are ASCII, at most 64.
 
-    Eight bytes are read even if the text ends sooner; 0 if the data ends before that.
+    A block is read even if the text ends sooner; 0 if the data ends before that.
     """
-    if at + 8 > data.size:
+    if at + BLOCK > data.size:
         return 0
-    high = load64(data, at) & HIGH
-    if high != U(0):
-        return min(trailing_zeros(high) >> 3, end - at)
-    if at + 8 > end:
-        return end - at
-    if at + 64 > end:
-        return 8
-    for i in range(1, 8):
-        high |= load64(data, at + 8 * i)
-    return 64 if high & HIGH == U(0) else 8
+    return min(trailing_zeros(bytes_within(data, at, 0x80, 0xFF)), end - at)
 
 
-@inner
+@uncounted
 def is_ascii(data, begin, end):
-    every, at = U(0), begin
-    while at + 64 <= end:
-        for i in range(8):
-            every |= load64(data, at + 8 * i)
-        at += 64
-    for last in range(at, end):
-        every |= U(data[U(last)])
-    return every & HIGH == U(0)
+    at = begin
+    while at < end:
+        size = ascii_ahead(data, at, end)
+        if size == 0 and data[U(at)] >= 0x80:
+            return False
+        at += max(size, 1)
+    return True
 
 
 MOST_STRETCHES = 8
 
 
-@inner
+@uncounted
 def unsettled_in(data, begin, end, stage1, stage2, every, spans, count):
     at, last_class, low, first = begin, 0, begin, count
     while at < end:

@@ -64,6 +64,16 @@ def inner(function: Compiled) -> Compiled:
     return compiled
 
 
+def uncounted(function: Compiled) -> Compiled:
+    """Declare an inner function that neither makes nor returns arrays.
+
+    It does not count references to its arguments. To count them is an atomic operation, at the
+    beginning and at the end of each call: half of the time of short functions.
+    """
+    compiled: Compiled = njit(nogil=True, _nrt=False)(function)  # type: ignore[call-overload]
+    return compiled
+
+
 def inline(function: Compiled) -> Compiled:
     """Declare a function of few lines that is inlined, for innermost loops."""
     compiled: Compiled = njit(nogil=True, inline="always")(function)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import HASHER, I64, U8, inline, inner, kernel, uint64
+from neardup.kernels.compile import HASHER, I64, U8, inline, kernel, uint64, uncounted
 from neardup.kernels.intrinsics import load64
 
 U = np.uint64
@@ -34,7 +34,7 @@ def avalanche(h):
     return h ^ (h >> U(32))
 
 
-@inner
+@uncounted
 def mix(h):
     """Return MurmurHash3's 64-bit finaliser of a number."""
     h = (h ^ (h >> U(33))) * U(0xFF51AFD7ED558CCD)
@@ -94,7 +94,7 @@ def load_few(data, at, count):
     return rest
 
 
-@inner
+@uncounted
 def xxh64(data, start, length, seed):
     """Return the xxHash64 of data[start : start + length]."""
     at = start
@@ -140,7 +140,7 @@ def stir2(k):
     return rotl(k * C2, 33) * C1
 
 
-@inner
+@uncounted
 def murmur3(data, start, length, seed):
     """Return both halves of the 128-bit MurmurHash3 x64 of data[start : start + length]."""
     h1, h2, at, end = seed, seed, start, start + length
@@ -164,7 +164,7 @@ def murmur3(data, start, length, seed):
     return h1, h2 + h1
 
 
-@inner
+@uncounted
 def fnv1a(data, start, length, basis):
     """Return the 64-bit FNV-1a of data[start : start + length]."""
     h = basis
@@ -187,7 +187,7 @@ def sip_round(v0, v1, v2, v3):
     return v0, v1, rotl(v2, 32), v3
 
 
-@inner
+@uncounted
 def siphash(data, start, length, k0, k1):
     """Return the 64-bit SipHash-2-4 of data[start : start + length]."""
     v0, v1, v2, v3 = k0 ^ SIP0, k1 ^ SIP1, k0 ^ SIP2, k1 ^ SIP3
@@ -205,7 +205,7 @@ def siphash(data, start, length, k0, k1):
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@inner
+@uncounted
 def hash_bytes(data, start, length, hasher):
     """Return the 64-bit hash of data[start : start + length]; of MurmurHash3 the first half."""
     kind, k0, k1 = hasher

@@ -41,6 +41,77 @@ def store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.int64, types.uint64), generate
 
 
+BLOCK = 64
+"""Bytes that are compared or copied at once; the compiler makes them the vectors of the machine."""
+_BYTES = ir.VectorType(ir.IntType(8), BLOCK)
+
+
+def _load_block(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    at = _pointer(context, builder, array_type, array, index, 8)
+    return builder.load(builder.bitcast(at, _BYTES.as_pointer()), align=1)
+
+
+def _store_block(context: Any, builder: Any, array_type: Any, args: Any, block: Any) -> None:
+    at = _pointer(context, builder, array_type, args[0], args[1], 8)
+    builder.store(block, builder.bitcast(at, _BYTES.as_pointer()), align=1)
+
+
+def _every(byte: int) -> Any:
+    return ir.Constant(_BYTES, [byte] * BLOCK)
+
+
+def _within(builder: Any, block: Any, first: int, last: int) -> Any:
+    """Return which bytes of a block are between two bytes, both included."""
+    return builder.icmp_unsigned("<=", builder.sub(block, _every(first)), _every(last - first))
+
+
+@intrinsic(prefer_literal=True)
+def bytes_within(typing: Any, array: Any, index: Any, first: Any, last: Any) -> Any:
+    """Return 64 bits: which of the bytes from `index` on are between two constants, both included.
+
+    Not bounds-checked, as the other functions of blocks.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = _load_block(context, builder, signature.args[0], args[0], args[1])
+        low, high = signature.args[2].literal_value, signature.args[3].literal_value
+        return builder.bitcast(_within(builder, block, low, high), ir.IntType(64))
+
+    return types.uint64(array, types.int64, first, last), generate
+
+
+@intrinsic
+def copy_block(typing: Any, target: Any, place: Any, source: Any, index: Any) -> Any:
+    """Copy 64 bytes from one byte array to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = _load_block(context, builder, signature.args[2], args[2], args[3])
+        _store_block(context, builder, signature.args[0], args, block)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), generate
+
+
+@intrinsic
+def copy_folded(
+    typing: Any, target: Any, place: Any, source: Any, index: Any, case: Any, digits: Any
+) -> Any:
+    """Copy 64 ASCII bytes in lower case if `case`, with every digit as 0 if `digits`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block = _load_block(context, builder, signature.args[2], args[2], args[3])
+        lower = builder.or_(block, _every(0x20))
+        upper = _within(builder, block, ord("A"), ord("Z"))
+        digit = _within(builder, block, ord("0"), ord("9"))
+        cased = builder.select(args[4], builder.select(upper, lower, block), block)
+        plain = builder.select(digit, _every(ord("0")), cased)
+        folded = builder.select(args[5], plain, cased)
+        _store_block(context, builder, signature.args[0], args, folded)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, case, digits), generate
+
+
 @intrinsic
 def bits_set(typing: Any, bits: Any) -> Any:
     """Return the number of set bits."""

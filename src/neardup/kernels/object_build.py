@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from numba import types
+from numba.core.codegen import AOTCPUCodegen
 from numba.core.compiler import Flags
 
 from neardup import kernels
@@ -107,6 +108,14 @@ def _flags_without_gil() -> Any:
 
 
 pycc.Flags = _flags_without_gil
+
+
+def _use_full_width(codegen: Any) -> str:
+    """Return LLVM's features for vectors as wide as the level has; its default is half of v4's."""
+    return "-prefer-256-bit" if codegen._cpu_name.startswith("x86-64") else ""
+
+
+AOTCPUCodegen._customize_tm_features = _use_full_width  # type: ignore[method-assign]
 
 
 def describe_type(kind: Any) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.kernels.compile import F64, I64, OUT_U8, U32, U64, inner, int64, kernel
+from neardup.kernels.compile import F64, I64, OUT_U8, U32, U64, int64, kernel, uncounted
 
 U = np.uint64
 KEPT, CHANGED = np.uint8(1), np.uint8(4)
@@ -23,13 +23,13 @@ UNKNOWN, SETTLED_KEPT, REMOVED, REMOVED_PENDING = (
 )
 
 
-@inner
+@uncounted
 def counts_for(u, v, state, bound, shift):
     """Return whether u, if it is similar, could change the verdict on v."""
     return (state[v] & KEPT) != 0 or (u >> shift) <= np.int64(bound[v])
 
 
-@inner
+@uncounted
 def has_changed(members, begin, end, state):
     for at in range(begin, end):
         if (state[members[at]] & CHANGED) != 0:
