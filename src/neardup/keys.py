@@ -1,7 +1,8 @@
 """The secret key of keyed hashes, and the hash function that a specification names.
 
-A key is never shown: it is in no specification, file, message or pickle. Only its id is written,
-from which the key can't be computed. `docs/format.md` has the rules.
+A key is never shown: it is in no specification, file or message, and in no pickle but what a run on
+Spark sends to its tasks. Only its id is written, from which the key can't be computed.
+`docs/format.md` has the rules.
 """
 
 from __future__ import annotations

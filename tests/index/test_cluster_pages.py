@@ -145,3 +145,12 @@ def test_the_size_of_a_page_is_bounded(tmp_path):
                 index.clusters(limit)
         view = index._opened.generation.view
         assert list_clusters(view, 1, "9999999999-9999999999-9999999999").clusters == ()
+
+
+def test_a_cluster_without_copies_asked_for_has_none(tmp_path):
+    text = "the cat sat on the mat all day long and looked at the birds"
+    with neardup.Index.open(tmp_path / "ix") as index:
+        index.add("1", text)
+        index.add("2", text)
+        found = index.cluster(1, most=0)
+    assert found is not None and found.size == 2

@@ -161,7 +161,6 @@ def dedup(
 
         if by_url and out is not None:
             refuse_with_urls(merge_rows, save_sketches, run_options)
-            from neardup.pipeline.backends.spark_session import start_spark
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
@@ -185,11 +184,11 @@ def dedup(
                 key=key,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
             )
+            job = use_engine(job, engine, master, memory, progress)
             finished = dedup_urls(
-                start_spark(master, progress),
                 inputs,
                 out,
-                use_engine(job, engine, master, memory, progress),
+                job,
                 format=run_options["input_options"].get("format", "auto"),
                 against=tuple(against or ()),
                 force=force,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from math import prod
 from pathlib import Path
 from secrets import token_hex
@@ -29,6 +30,8 @@ from neardup.framing import CHECKSUM, checksum, seal
 FRONT, END = b"ndblock1", b"1kcolbdn"
 HEAD, TAIL = Struct("<8sI"), Struct("<QQ8s")
 MAX_HEADER = 1 << 26
+ABANDONED = re.compile(r"\.[0-9a-f]{8}\.tmp$")
+"""How the temporary names end that attempts have for themselves."""
 DTYPES = ("|u1", "<u4", "<u8", "<i8", "<f8")
 
 Array = NDArray[Any]
@@ -111,6 +114,13 @@ class BlockWriter:
         if not self._file.closed:  # not completed: remove the temporary file
             self._file.close()
             self._beside.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files of lost attempts, which other machines have begun."""
+    for path in folder.rglob(".*.tmp"):
+        if ABANDONED.search(path.name):
+            path.unlink(missing_ok=True)
 
 
 def sync_path(path: Path) -> None:

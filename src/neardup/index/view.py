@@ -296,7 +296,8 @@ class View:
             first, *others = self._documents([rows[number], *copies])
             size = 1 + len(numbers) - (len(read) - len(others))
             found = DocumentCluster(number, size, first, tuple(others))
-            return found, read[-1] if len(read) < len(later) else None
+            last = read[-1] if read else after
+            return found, last if len(read) < len(later) else None
 
     def _documents(self, rows: Sequence[Row]) -> list[Document]:
         ids = self.witness_ids(rows, {row.number: row.id for row in rows})

@@ -93,6 +93,7 @@ class ExactDuplicates:
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
             described = self._describe(job, len(sketches), verdicts.count, summary.reasons, decided)
             described |= {"skipped_files": read.skipped, "inputs": hasher.inputs(catalogue)}
+            described |= job.backend.describe()
             described["not_documents"] = dict(read.sketches.unread().most_common())
         finished = finish_run(job, folder, described, summary, clock, sketches.shards)
         verdicts.close()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.standard_input import copy_standard_input, is_standard_input
+from neardup.formats.blocks import remove_abandoned
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
@@ -181,6 +182,7 @@ def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.F
         save_sketches(
             folder / SHARDS_FOLDER, rows, kept, job.options.spec, job.ignored, job.frequencies
         )
+        remove_abandoned(folder / SHARDS_FOLDER)
         (folder / SHARDS_FOLDER).rename(folder / SKETCHES_FOLDER)
     return finished
 

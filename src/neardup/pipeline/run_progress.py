@@ -30,11 +30,6 @@ STATUS_FILE = "status.json"
 EVERY_SECONDS = 1.0
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SIGNAL_OF: dict[type[BaseException], signal.Signals] = {
-    KeyboardInterrupt: signal.SIGINT,
-    SystemExit: signal.SIGTERM,
-}
-REPEAT_SECONDS = 0.1
 
 
 @dataclass

@@ -81,7 +81,6 @@ class StageFiles:
 
     def __init__(self, folder: Path, kind: str, saved: Path | None = None) -> None:
         self.folder, self._kind, self._saved = folder, kind, saved
-        self._old = folder.exists()
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
@@ -102,8 +101,7 @@ class StageFiles:
         if self._saved is not None and not path.exists() and (self._saved / name).is_file():
             with suppress(OSError):  # no hard links on this disk: the file is made again
                 os.link(self._saved / name, path)
-                self._old = True
-        if not self._old or not path.exists():
+        if not path.exists():
             return None
         with suppress(FormatError):
             file = BlockReader(path, self._kind)

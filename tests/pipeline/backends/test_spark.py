@@ -252,3 +252,40 @@ def test_an_index_is_an_earlier_corpus(spark: Any, tmp_path: Path) -> None:
     assert files(tmp_path / "spark") == files(tmp_path / "local")
     removed = batch_engine.table(tmp_path / "spark", "removed")
     assert any(row["witness"].startswith("e") for row in removed)
+
+
+def test_files_of_lost_attempts_are_not_in_the_output(spark: Any, tmp_path: Path) -> None:
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(9, 60))
+    job = batch_engine.job(paths, tmp_path / "out", others={"save_sketches": True})
+    lost = [tmp_path / f"out/.unfinished/{name}/.a.0123abcd.tmp" for name in ("kept", "shards")]
+
+    def leave(*_: Any) -> None:
+        for path in lost:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("the begin of a text")
+
+    class LosesMachines(SparkBackend):
+        def run(self, *given: Any) -> Any:
+            leave()
+            return super().run(*given)
+
+    run_job(replace(job, backend=LosesMachines(lambda: spark)), batch_engine.Silent())
+    assert not list((tmp_path / "out").rglob(".a.*"))
+
+
+def test_nothing_to_count_is_counted(spark: Any, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl.gz"
+    bad.write_bytes(b"\x1f\x8b no gzip at all")
+    others = {"skip_bad_files": True}
+    job = batch_engine.job([bad], tmp_path / "out", others=others, strip="lines:20%")
+    run_on_spark(spark, job)
+    assert record(tmp_path / "out")["counts"]["documents"] == 0
+
+
+def test_completed_shards_are_not_read_again_after_a_bad_file(spark: Any, tmp_path: Path) -> None:
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 40))
+    bad = tmp_path / "in" / "zzz.jsonl.gz"
+    bad.write_bytes(b"\x1f\x8b no gzip at all")
+    others = {"skip_bad_files": True}
+    progress = run_on_spark(spark, batch_engine.job([*paths, bad], tmp_path / "out", others=others))
+    assert any("resuming" in said for said in progress.said)

@@ -250,7 +250,7 @@ def test_invalid_input_is_refused(spark, tmp_path, case):
 
 def test_unsupported_inputs_and_ids_are_refused(spark):
     df = spark.createDataFrame(TWO, "id int, text string")
-    with pytest.raises(UsageError, match=r"the id 1 is in the DataFrame and in `against`"):
+    with pytest.raises(UsageError, match=r"the id 1 is in the documents and in `against`"):
         neardup.spark.dedup(df, id="id", against=df)
     with pytest.raises(UsageError, match="ids are int, those of `against` bigint"):
         neardup.spark.dedup(df, id="id", against=df.withColumn("id", df.id.cast("long")))
@@ -264,6 +264,12 @@ def test_unsupported_inputs_and_ids_are_refused(spark):
         neardup.spark.dedup(spark.readStream.format("rate").load(), id="value", text="timestamp")
     with pytest.raises(UsageError, match=r"a list is not a Spark DataFrame.*neardup\.dedup"):
         neardup.spark.dedup(TWO, id="id")
+
+
+def test_ids_that_are_equal_are_not_unique(spark):
+    df = spark.createDataFrame([(0.0, "one text"), (-0.0, "another")], "id double, text string")
+    with pytest.raises(UsageError, match="2 rows have the id"):
+        neardup.spark.dedup(df, id="id")
 
 
 def test_a_session_with_wider_arrow_types_is_refused(spark):

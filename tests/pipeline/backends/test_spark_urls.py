@@ -53,7 +53,7 @@ def run(spark, inputs, out, id="name", asked=(), **given):
     asked = {"finish": REPORT} | dict(asked)
     job = Job([], Path(), OPTIONS, Columns(id=id), workers=2, **asked)
     job = batch_engine.on_spark(spark, job)
-    return dedup_urls(spark, inputs, out.as_uri(), job, **given)
+    return dedup_urls(inputs, out.as_uri(), job, **given)
 
 
 def table(out, name):
@@ -127,7 +127,7 @@ def test_earlier_lines_need_no_column_to_rank_by(spark, tmp_path):
     options = Options.of(keep="max:score")
     job = Job([], Path(), options, Columns(id="name", keep="score"), workers=1, finish=REPORT)
     job = batch_engine.on_spark(spark, job)
-    dedup_urls(spark, [new], (tmp_path / "out").as_uri(), job, against=[old])
+    dedup_urls([new], (tmp_path / "out").as_uri(), job, against=[old])
     removed = {row["id"]: row["witness"] for row in table(tmp_path / "out", "removed")}
     assert removed == {"b": "a", "c": "a"}
 

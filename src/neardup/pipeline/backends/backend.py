@@ -34,7 +34,12 @@ class Work(Protocol[Item, Done]):
 
 
 class Backend(Protocol):
-    """Does work, on one machine or on many."""
+    """Does work, on one machine or on many.
+
+    is_remote  whether other machines take part, of which some may be lost
+    """
+
+    is_remote: bool
 
     def run(
         self, work: Work[AnyItem, AnyDone], items: Sequence[AnyItem], threads: int, advance: Advance
@@ -72,6 +77,8 @@ class Backend(Protocol):
 
 class LocalBackend:
     """Does all work on threads of this machine."""
+
+    is_remote = False
 
     def run(
         self, work: Work[AnyItem, AnyDone], items: Sequence[AnyItem], threads: int, advance: Advance

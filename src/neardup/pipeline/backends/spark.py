@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from neardup.keys import Key
@@ -34,6 +33,8 @@ TASK_MEMORY: Final = 10**9
 """Default of the bytes that a task may hold."""
 MAX_TASKS: Final = 10_000
 """Most tasks of one piece of work: with more items, a task gets several."""
+MAX_MERGED: Final = 64
+"""Most tasks whose results are merged: these have 32 MB each, and Spark allows 1 GB at once."""
 LOOK_SECONDS: Final = 0.2
 
 
@@ -76,31 +77,37 @@ class MergeInTask:
 
 
 class SparkBackend:
-    """Does work in the tasks of a Spark session.
+    """Does work in the tasks of a Spark session, for several threads at once.
 
     Args:
         open_session: Returns the session; called when the first work begins, because it takes
             seconds.
     """
 
-    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
-        self._open_session = open_session
-        self._work_done: list[dict[str, Any]] = []
+    is_remote = True
 
-    @cached_property
+    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
+        self._open_session, self._opening = open_session, threading.Lock()
+        self._session: SparkSession | None = None
+        self._work_done: dict[str, dict[str, Any]] = {}
+
+    @property
     def spark(self) -> SparkSession:
         """The session."""
-        return self._open_session()
+        with self._opening:
+            if self._session is None:
+                self._session = self._open_session()
+            return self._session
 
     def run(
         self, work: Work[AnyItem, AnyDone], items: Sequence[AnyItem], threads: int, advance: Advance
     ) -> Iterator[AnyDone]:
         if not items:
             return
-        tasks = _Tasks(self.spark, work, items, threads)
+        tasks = _Tasks(self.spark, work, items, threads, MAX_TASKS)
         for result in tasks.wait(tasks.rdd.collect, advance):
             yield pickle.loads(result)  # noqa: S301 (of our own task)
-        self._work_done.append(tasks.describe())
+        self._note(tasks)
 
     def reduce(
         self,
@@ -110,21 +117,29 @@ class SparkBackend:
         threads: int,
         advance: Advance,
     ) -> AnyDone:
-        tasks = _Tasks(self.spark, work, items, threads)
+        if not items:
+            (nothing,) = work(items, threads, advance)
+            return nothing
+        tasks = _Tasks(self.spark, work, items, threads, MAX_MERGED)
         merged = MergeInTask(merge)
         result: AnyDone = pickle.loads(  # noqa: S301 (of our own task)
             tasks.wait(lambda: tasks.rdd.treeReduce(merged), advance)
         )
-        self._work_done.append(tasks.describe())
+        self._note(tasks)
         return result
 
     def describe(self) -> dict[str, Any]:
         """Return Spark's version and master, and for each piece of work its tasks and seconds."""
-        session = {}
-        if "spark" in vars(self):  # a run that had nothing to do has started none
-            master = self.spark.sparkContext.master
-            session = {"version": self.spark.version, "master": master}
-        return {"spark": session | {"work": self._work_done}}
+        known = {}
+        if (spark := self._session) is not None:  # a run that had nothing to do has started none
+            known = {"version": spark.version, "master": spark.sparkContext.master}
+        return {"spark": known | {"work": list(self._work_done.values())}}
+
+    def _note(self, tasks: _Tasks) -> None:
+        """Add the figures of some tasks to those of the same kind of work."""
+        done = self._work_done.setdefault(tasks.name, {"name": tasks.name})
+        for figure, value in tasks.describe().items():
+            done[figure] = round(done.get(figure, 0) + value, 4)
 
 
 class _Tasks:
@@ -136,12 +151,13 @@ class _Tasks:
         work: Work[AnyItem, AnyDone],
         items: Sequence[AnyItem],
         threads: int,
+        most: int,
     ) -> None:
         self._context, self._begun = spark.sparkContext, time.monotonic()
         threads = min(threads, int(self._context.getConf().get("spark.task.cpus", "1")))
-        self._name = getattr(work, "__name__", type(work).__name__)
+        self.name = getattr(work, "__name__", type(work).__name__)
         self._tag = f"neardup-{uuid.uuid4().hex}"
-        self._count = min(len(items), MAX_TASKS)
+        self._count = min(len(items), most)
         self._sent = self._context.broadcast(_pickle(work))
         self._done = self._context.accumulator(0)
         self.rdd: RDD[bytes] = self._context.parallelize(items, self._count).mapPartitions(
@@ -162,7 +178,7 @@ class _Tasks:
                 done = self._done.value
                 advance(done - shown)
                 shown = done
-            with translate_spark_errors(self._name):
+            with translate_spark_errors(self.name):
                 return future.result()
         except BaseException:
             with suppress(*spark_error_types()):  # Spark may have ended
@@ -180,7 +196,7 @@ class _Tasks:
         except BaseException as error:  # handed to the thread that waits
             future.set_exception(error)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, float]:
         """Return the figures of run.json."""
         tracker = self._context._jsc.sc().statusTracker()
         failed = 0
@@ -189,7 +205,6 @@ class _Tasks:
                 for stage in tracker.getJobInfo(job).get().stageIds():
                     failed += tracker.getStageInfo(stage).get().numFailedTasks()
         return {
-            "name": self._name,
             "tasks": self._count,
             "failed_tasks": failed,
             "seconds": round(time.monotonic() - self._begun, 4),

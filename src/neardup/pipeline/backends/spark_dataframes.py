@@ -40,6 +40,7 @@ from neardup.pipeline.backends.spark_failures import tag_errors, translate_spark
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import FinishedRun
 from neardup.pipeline.run import find_near_duplicates
+from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.runtime import Progress
 
 LOCAL_SCHEME = "file://"
@@ -137,7 +138,13 @@ class DataFrameInput:
         """Raise UsageError unless every document has an id, and every id is unique."""
         documents = read_parquet(self.frame.sparkSession, folder)
         missing = documents.where("id IS NULL AND text IS NOT NULL").count()
-        require_ids(documents.select("id"), missing)
+        require_ids(self.ids(folder), missing)
+
+    def ids(self, folder: Path) -> DataFrame:
+        """Return the ids of the documents that `write` has written to a folder."""
+        # Of their own type, by which some are equal that have different strings, as 0.0 and -0.0.
+        restored = strings_to_ids(sql.col("id"), self.id_type)
+        return read_parquet(self.frame.sparkSession, folder).select(restored.alias("id"))
 
     def _read(self) -> DataFrame:
         """Return the columns that are used, named by their options."""
@@ -205,17 +212,16 @@ def require_ids(ids: DataFrame, missing: int) -> None:
     shared = ids.where("id IS NOT NULL").groupBy("id").count().where("count > 1")
     for row in shared.orderBy("id").limit(1).collect():
         raise UsageError(
-            f"{row['count']:,} rows have the id {row['id']}, and there may be more such ids: make "
-            "them unique"
+            f"{row['count']:,} rows have the id {row['id']!r}, and there may be more such "
+            "ids: make them unique"
         )
 
 
-def require_separate_ids(spark: SparkSession, new: Path, earlier: Path) -> None:
+def require_separate_ids(ids: DataFrame, others: DataFrame) -> None:
     """Raise UsageError if an id is both in the documents and in the earlier ones."""
-    ids, others = (read_parquet(spark, one).select("id") for one in (new, earlier))
     for row in ids.where("id IS NOT NULL").join(others, "id").limit(1).collect():
         raise UsageError(
-            f"the id {row['id']} is in the DataFrame and in `against`, and there may be more such "
+            f"the id {row['id']} is in the documents and in `against`, and there may be more such "
             "ids: make them unique"
         )
 
@@ -262,13 +268,19 @@ class JsonLinesInput(DataFrameInput):
 
     def write(self, folder: Path) -> None:
         """Write the lines, unchanged, to files in the order of their ids."""
-        named = self.frame.mapInArrow(
-            _NameLines(self.columns), "line string, id string, usable boolean"
-        )
+        named = self._named()
         rows = named.repartitionByRange("id").sortWithinPartitions("id", "line")
         with translate_spark_errors("reading the documents"):
             rows.select("line").write.text(f"{LOCAL_SCHEME}{folder}", lineSep="\n")
             require_ids(named.select("id"), named.where("usable AND id IS NULL").count())
+
+    def ids(self, folder: Path) -> DataFrame:  # noqa: ARG002 (the lines have them)
+        return self._named().select("id")
+
+    def _named(self) -> DataFrame:
+        return self.frame.mapInArrow(
+            _NameLines(self.columns), "line string, id string, usable boolean"
+        )
 
     def keep_rows(self, run: DataFrameRun) -> DataFrame:
         kept = LOCAL_SCHEME + GLOB_CHARACTERS.sub(r"\\\g<0>", str(run.folder / RUN / "kept"))
@@ -329,8 +341,7 @@ class DataFrameRun:
                     f"{self.earlier.id_type.simpleString()}: cast one of them"
                 )
             self.earlier.write(earlier)
-            if self.new.format == "parquet":
-                require_separate_ids(self._spark, documents, earlier)
+            require_separate_ids(self.new.ids(documents), self.earlier.ids(earlier))
         return self._run(self.job)
 
     def _run(self, job: Job) -> FinishedRun:
@@ -351,7 +362,9 @@ class DataFrameRun:
             input_options=options,
             against=earlier,
         )
-        finished = find_near_duplicates(job, run, self.progress)
+        with hold_signals() as obey:
+            shown = InterruptibleProgress(self.progress, obey)
+            finished = find_near_duplicates(job, run, shown)
         finished.record["parameters"]["against"] = []
         return finished
 

@@ -23,6 +23,8 @@ RAISED = re.compile(
 NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"')
 OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH.*", re.S)
 VERSIONS = re.compile(r"\d+\.\d+")
+QUOTING = r"(Value|Key|Index|Type|UnicodeDecode|UnicodeEncode|pyarrow\..*)Error:"
+"""Errors of Python whose messages may quote a document."""
 LOST = re.compile(r"ExecutorLostFailure \(.*|Python worker exited unexpectedly")
 
 
@@ -88,6 +90,8 @@ def translate_trace(trace: str, doing: str) -> NeardupError:
             "Python: raise spark.executor.memoryOverhead"
         )
     cause = raised[-1] if raised else trace.splitlines()[0]
+    if re.match(QUOTING, cause):
+        cause = cause.partition(":")[0]
     return NeardupError(f"{doing} failed in Spark: {cause}; --debug shows the whole trace")
 
 

@@ -28,6 +28,7 @@ from neardup.corpus.documents import Columns
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, OutputTaken, UsageError
 from neardup.formats.tables import write_error
+from neardup.pipeline.backends.spark import SparkBackend
 from neardup.pipeline.backends.spark_dataframes import (
     RUN,
     DataFrameInput,
@@ -41,6 +42,8 @@ from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
 
 FILE_SCHEME = "file://"
+WRITING = ".neardup-writing"
+"""This file is in OUT, and in the work folder, while a run writes there: it may be replaced."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,16 @@ def shared_folder(spark: SparkSession, work: str | None) -> Iterator[Path]:
             temporary if all tasks run on this machine.
     """
     folder = _choose_folder(spark, work)
+    if (folder / WRITING).exists():  # of a run that was killed
+        shutil.rmtree(folder, ignore_errors=True)
     if folder.exists() and (names := os.listdir(folder)):
         first = ", ".join(sorted(names)[:3])
-        raise OutputTaken(f"{folder} is not empty ({first}): choose another folder as work=")
+        raise OutputTaken(
+            f"{folder} is not empty ({first}): choose another folder as work= (--work)"
+        )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / WRITING).touch()
     except OSError as error:
         raise write_error(folder, error) from None
     try:
@@ -161,7 +169,6 @@ SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl", "json": "jsonl", "ndjson": "
 
 
 def dedup_urls(
-    spark: SparkSession,
     inputs: Sequence[str],
     out: str,
     job: Job,
@@ -175,16 +182,17 @@ def dedup_urls(
     """Deduplicate the rows behind URLs, and write OUT; run.json is written last.
 
     Args:
-        spark: The session.
         inputs: URLs of files or folders, all of one format; may have wildcards.
         out: The URL of OUT.
-        job: The job, without inputs.
+        job: The job, without inputs, on Spark.
         format: parquet, jsonl, or auto: by the suffix.
         against: URLs of an earlier corpus, which is never removed.
         force: Whether to replace a finished run in OUT.
         work: The path of a folder that all machines see, for the files between the stages.
         progress: Shows the stages.
     """
+    assert isinstance(job.backend, SparkBackend)  # noqa: S101
+    spark = job.backend.spark
     place = UrlPath(spark, out)
     check_output_url(place, [*inputs, *against], force)
     sizes = {url: _measure_input(spark, url) for url in (*inputs, *against)}
@@ -208,14 +216,17 @@ def dedup_urls(
             }
         ]
         progress.stage("writing to the URL", None, "tables")
+        (place / WRITING).write(b"")
         _delete_run(place)
         try:
             _write_tables(place, run, job)
             (place / REPORT).write((folder / RUN / REPORT).read_bytes())
             data = json.dumps(finished.record, indent=2, ensure_ascii=False) + "\n"
             (place / RUN_FILE).write(data.encode())
+            (place / WRITING).delete()
         except BaseException:
             _delete_run(place)
+            (place / WRITING).delete()
             if not place.names():
                 place.delete()
             raise
@@ -233,6 +244,8 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
                 f"{out.name} and {one.name} contain one another: choose an output outside the input"
             )
     names = out.names()
+    if WRITING in names:  # OUT has a part of a run that was killed
+        names = [name for name in names if name not in (WRITING, *RUN_NAMES)]
     if names and not force:
         raise OutputTaken(
             f"{out.name} is not empty ({', '.join(names[:3])}): choose another output, or use "

@@ -23,7 +23,7 @@ from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stage_files import StageFiles, digest
-from neardup.pipeline.stages.rank import RankedDocuments, Ranking, count_slice_bits, in_slice
+from neardup.pipeline.stages.rank import RankedDocuments, count_slice_bits, in_slice
 from neardup.runtime import Progress, map_in_order
 
 BUCKETS_KIND = "buckets"
@@ -77,10 +77,13 @@ class BucketFiles:
 
 @dataclass(frozen=True)
 class GroupBands:
-    """Groups documents into the buckets of bands, and writes a file for each band."""
+    """Groups documents into the buckets of bands, and writes a file for each band.
+
+    ranks  the rank of each document; None if it is its number
+    """
 
     sketches: Sketches
-    ranking: Ranking
+    ranks: NDArray[np.uint32] | None
     state: NDArray[np.uint8]
     tables: Tables
     stage: StageFiles
@@ -114,7 +117,9 @@ class GroupBands:
     def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[RankedKeys]:
         """Yield keys and ranks of the documents in a slice that take part, block by block."""
         for block in self.sketches.blocks:
-            ranks = self.ranking.of(np.arange(block.start, block.end))
+            ranks = np.arange(block.start, block.end)
+            if self.ranks is not None:
+                ranks = self.ranks[ranks].astype(np.int64)
             keys = block.keys(self.tables, band)
             chosen = self.state[ranks] != 0
             if bits:
@@ -160,7 +165,7 @@ class GroupBands:
             keys.append(block_keys[chosen])
             ranks.append(block_ranks[chosen].astype(np.uint32))
         all_keys, all_ranks = np.concatenate(keys), np.concatenate(ranks)
-        if self.ranking.order is not None:
+        if self.ranks is not None:
             order = np.argsort(all_ranks)
             return all_keys[order], all_ranks[order]
         return all_keys, all_ranks
@@ -192,7 +197,9 @@ def band_documents(
     files = {band: stage.find(str(band), key, band=band) for band in range(tables.count)}
     missing = [band for band, file in files.items() if file is None]
     progress.advance(tables.count - len(missing))
-    work = GroupBands(ranked.sketches, ranked.ranking, ranked.state, tables, stage, key, job.budget)
+    work = GroupBands(
+        ranked.sketches, ranked.ranking.inverse, ranked.state, tables, stage, key, job.budget
+    )
     for band in job.backend.run(work, missing, job.workers, progress.advance):
         files[band] = stage.open(str(band))
     stage.remove_others(map(str, files))

@@ -213,8 +213,6 @@ class ShardSketcher:
                 f"resuming: {format_bytes(done)} of {format_bytes(total)} are already read"
             )
             self._progress.advance(done)
-        if job.strict:
-            self._refuse_rejected(sorted(set(range(len(shards))) - set(missing)))
         work = SketchShards(maker, self._stage, job.budget)
         items = [(self.keys[place], shards[place]) for place in missing]
         sketched = job.backend.run(work, items, job.workers, self._progress.advance)
@@ -224,6 +222,8 @@ class ShardSketcher:
                 self.scripts.add(shard.key, row, scripts)
             if job.strict:
                 self._refuse_rejected([place])
+        if job.strict:
+            self._refuse_rejected(sorted(set(range(len(shards))) - set(missing)))
 
     def _refuse_rejected(self, places: list[int]) -> None:
         """Raise an error at the first rejected document of these shards."""

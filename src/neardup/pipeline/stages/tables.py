@@ -20,6 +20,7 @@ from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
 from neardup.formats import tables
+from neardup.formats.blocks import remove_abandoned
 from neardup.formats.tables import TableWriter, to_arrow
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
@@ -176,6 +177,8 @@ def write_kept_files(
     items = [(place, KeptRows(catalogue.files[place], mask)) for place, mask in masks.items()]
     for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
         pass
+    if job.backend.is_remote:
+        remove_abandoned(folder)
 
 
 class DocumentNames(Protocol):
