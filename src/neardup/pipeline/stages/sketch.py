@@ -120,10 +120,16 @@ SHARDS_FOLDER, SKETCHES_FOLDER, STORED_FOLDER = "shards", "sketches", "stored"
 
 @dataclass(frozen=True)
 class SketchedShard:
-    """What is known of a shard besides its file: the scripts of documents, with their rows."""
+    """What is known of a shard besides its file.
+
+    scripts  of the first documents of each chunk, with the row of the first
+    refused  with --strict: the first rejected document, for which there is no file: its own file,
+             its row among those of that file in the shard, the reason
+    """
 
     key: str
     scripts: list[tuple[int, NDArray[np.int64] | None]]
+    refused: tuple[InputFile, int, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,7 @@ class SketchShards:
     maker: ChunkMaker
     stage: StageFiles
     budget: Budget
+    strict: bool
 
     def __call__(
         self, items: Iterable[tuple[str, Shard]], threads: int, advance: Advance
@@ -157,6 +164,11 @@ class SketchShards:
                     writer = None
                     yield SketchedShard(key, scripts)
                     continue
+                if self.strict and made.rejected:
+                    refused = _first_rejected(made, writer)
+                    writer.abandon()
+                    yield SketchedShard(key, [], refused)
+                    return
                 writer.add(made)
                 scripts.append((row, made.scripts))
                 row += made.rows
@@ -164,6 +176,14 @@ class SketchShards:
         finally:
             if writer is not None:
                 writer.abandon()
+
+
+def _first_rejected(made: SketchedChunk, writer: SketchWriter) -> tuple[InputFile, int, str]:
+    """Return the file, the row and the reason of the first rejected document of a chunk."""
+    row, reason = min(made.rejected.items())
+    file = made.files[0] if len(made.files) == 1 else made.files[row]
+    row = row if len(made.files) == 1 else 0
+    return file, row + writer.rows_of(file), reason
 
 
 def _chunks_of_shards(
@@ -213,20 +233,20 @@ class ShardSketcher:
                 f"resuming: {format_bytes(done)} of {format_bytes(total)} are already read"
             )
             self._progress.advance(done)
-        work = SketchShards(maker, self._stage, job.budget)
+        work = SketchShards(maker, self._stage, job.budget, job.strict)
         items = [(self.keys[place], shards[place]) for place in missing]
         sketched = job.backend.run(work, items, job.workers, self._progress.advance)
         for place, shard in zip(missing, sketched, strict=True):
+            if shard.refused is not None:
+                self._refuse(place, *shard.refused)
             self._files[shard.key] = self._stage.open(shard.key)
             for row, scripts in shard.scripts:
                 self.scripts.add(shard.key, row, scripts)
-            if job.strict:
-                self._refuse_rejected([place])
         if job.strict:
             self._refuse_rejected(sorted(set(range(len(shards))) - set(missing)))
 
     def _refuse_rejected(self, places: list[int]) -> None:
-        """Raise an error at the first rejected document of these shards."""
+        """Raise an error at the first rejected document of shards that were sketched before."""
         for place in places:
             shard, sketched = self._shards[place], self._files[self.keys[place]]
             starts = np.concatenate([[0], np.cumsum(sketched.note["rows"])])
