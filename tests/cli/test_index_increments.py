@@ -476,7 +476,7 @@ def test_why_of_a_day_points_to_the_index_for_texts_of_earlier_days(tmp_path: Pa
     add(folder, day, tmp_path / "out")
     ran = neardup("why", tmp_path / "out", "again", "-q")
     assert (ran.code, ran.err) == (0, "")
-    assert f"neardup why {folder} again compares them" in " ".join(ran.out.split())
+    assert f"the index {folder} keeps no texts (--keep-texts)" in " ".join(ran.out.split())
 
 
 def test_why_of_an_id_that_an_earlier_day_has_too_means_the_document_of_the_day(

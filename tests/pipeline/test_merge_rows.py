@@ -189,3 +189,13 @@ def test_rows_removed_earlier_add_no_shingles(tmp_path: Path) -> None:
         )
         found = [(row["id"], row["witness"]) for row in table(tmp_path / "out", "removed")]
         assert found == [("n", "k")], against
+
+
+def test_saved_sketches_of_merged_rows_are_refused_without_merging(tmp_path: Path) -> None:
+    rows = [{"book": f"b{at // 2}", "text": f"page {at} of a book with a text"} for at in range(8)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    merged = tmp_path / "merged"
+    dedup(path, "-o", merged, "--merge-rows", "book", "--save-sketches")
+    ran = neardup("dedup", path, "-o", tmp_path / "out", "--against", merged, "-q")
+    refused(ran, 2, "with --merge-rows", "give the files themselves")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Number
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ LONGEST = 1 << 30
 
 TOO_LONG = "longer than 1 GiB"
 TEXT_IS_NULL = "text is null"
+
+
+MERGE_ROWS: Final = "merge-rows"
+"""The option that names the column of ids whose rows are one document."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,11 @@ class Columns:
     def distinguishes(self) -> bool:
         """Whether columns or numbers keep documents apart."""
         return self.numbers or bool(self.distinguish)
+
+    @property
+    def merges_rows(self) -> bool:
+        """Whether rows with the same id are one document."""
+        return self.id_option == MERGE_ROWS
 
     @property
     def stated(self) -> dict[str, Any]:

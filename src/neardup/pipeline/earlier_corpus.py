@@ -160,6 +160,11 @@ class EarlierCorpus:
                     f"--against: the sketches of {shard.name} were made {how}, and would never "
                     "match: give the same --within, or give the files themselves"
                 )
+            if theirs.merges_rows and not columns.merges_rows:
+                raise UsageError(
+                    f"--against: the sketches of {shard.name} were made with --merge-rows, one for "
+                    "each row of a document: run with it, or give the files themselves"
+                )
             made = Distinguish(theirs.numbers, theirs.distinguish)
             if made != Distinguish(columns.numbers, columns.distinguish):
                 how = f"with --distinguish {made}" if made else "without --distinguish"

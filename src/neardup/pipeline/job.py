@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from neardup.corpus.documents import Columns, join_names
+from neardup.corpus.documents import MERGE_ROWS, Columns, join_names
 from neardup.corpus.fields import folder_columns
 from neardup.corpus.folders import UnreadFiles
 from neardup.corpus.inputs import InputFile, InputOptions
@@ -311,7 +311,7 @@ def make_columns(
     return Columns(
         text=join_names(text),
         id=merge_rows or id,
-        id_option="merge-rows" if merge_rows else "id",
+        id_option=MERGE_ROWS if merge_rows else "id",
         keep=options.keep_policy.column,
         dates=options.keep_policy.dates,
         within=within,
