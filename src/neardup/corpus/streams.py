@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +23,10 @@ SKIP = f"{AGAIN}, or leave it out with --skip-bad-files"
 _STEP = 1 << 16
 
 
+NO_MEMORY = 1 << 40
+"""Bytes that no column has: a damaged file asks for more."""
+
+
 @contextmanager
 def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
     """Turn errors while a file is read into an `InputError` with its name.
@@ -33,7 +38,10 @@ def name_read_errors(file: InputFile, cure: str = SKIP) -> Iterator[None]:
     except InputError as error:
         error.file = error.file or file.name
         raise
-    except MemoryError:  # Arrow's is an ArrowException too
+    except MemoryError as error:  # Arrow's is an ArrowException too
+        asked = re.search(r"size (\d+)", str(error))
+        if asked and int(asked[1]) > NO_MEMORY:
+            raise _corrupt(file, error, cure) from None
         raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
         raise _corrupt(file, error, cure) from None
