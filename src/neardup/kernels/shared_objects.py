@@ -122,7 +122,7 @@ def load_object(folder: Path, module: str) -> dict[str, Kernel]:
 
 
 def encode_type(stated: str) -> bytes:
-    """Return an argument type as `object_calls.c` reads it.
+    r"""Return an argument type as `object_calls.c` reads it.
 
     Args:
         stated: The type, as `object_build.describe_type` has described it.
