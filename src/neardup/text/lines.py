@@ -249,10 +249,6 @@ class FrequentLines(_Shared):
         self._lines, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._samples: dict[int, str] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What is counted is merged where the table is.
-        return super().__getstate__() | {"_table": np.empty((2, 0), np.uint32)}
-
     def add(self, texts: pa.Array) -> None:
         """Count the lines of a batch; all documents of pass 1 must be added, each once."""
         texts = strip_markup(texts, self.spec)
