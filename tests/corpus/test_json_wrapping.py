@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.command_line import neardup
+from support.command_line import neardup, neardup_piped
 
 from neardup.corpus import json_records, json_wrapping
 from neardup.corpus.documents import Columns, make_strings
@@ -96,10 +96,9 @@ BROKEN = {
     '{"data": [{"text": "a"}], "data": [{"text": "b"}]}': "two lists 'data'",
     '{"data": [{"text": "a"}], "data": 5}': "two lists 'data'",
     '{"dat': "truncated or broken JSON around",
-    '{"count": 1, "rows": [{"text": "a"}]}': "no list 'data'.*name the field",
-    '{"data": {"data": [{"text": "a"}]}}': "no list 'data'",
-    '{"data": {"text": "a"}}': "no list 'data'",
-    '[{"data": [{"text": "a"}]}]': "no list 'data'",
+    '{"count": 1, "rows": [{"text": "a"}]}': "no list 'data'.*name one that it has .'rows'.",
+    '{"data": {"data": [{"text": "a"}]}}': "no list 'data'.*it has .'data.data'.",
+    '{"data": {"text": "a"}}': "no list 'data' .--records.: leave it out",
     f'{{"x": {"[" * 10_000}': "truncated or broken JSON around",
 }
 
@@ -133,10 +132,59 @@ def test_what_is_around_the_list_is_bounded(
 
 def test_records_of_other_formats_and_no_name_are_refused(tmp_path: Path) -> None:
     table = write(tmp_path, "id,text\n1,a\n", "a.csv")
-    with pytest.raises(UsageError, match="no input is a JSON file"):
+    with pytest.raises(UsageError, match=r"names the list inside .*a\.csv is csv: leave it out"):
         find_inputs([table], records="data")
+    with pytest.raises(UsageError, match="text: leave it out"):
+        find_inputs([write(tmp_path, "{}", "a")], format="text", records="data")
     with pytest.raises(UsageError, match="names no field"):
         find_inputs([write(tmp_path, "{}")], records="")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": "b"}\n', "JSON lines"),
+        ("a.json", '{"text": "a"}\n{"text": "b"}\n', "JSON lines"),
+        ("a.json", '[{"data": [{"text": "a"}]}]', "a list of records"),
+    ],
+)
+def test_who_names_a_list_where_records_are_in_none_is_told_to_leave_it_out(
+    tmp_path: Path, name: str, content: str, what: str
+) -> None:
+    with pytest.raises(UsageError, match=f"{name}: {what}.*: leave out --records"):
+        find_inputs([write(tmp_path, content, name)], records="data")
+
+
+def test_a_list_that_does_not_exist_is_a_mistake_on_the_command_line(tmp_path: Path) -> None:
+    page = write(tmp_path, json.dumps({"n": 1, "answer": {"items": RECORDS}}), "page.json")
+    wrong = neardup("dedup", page, "-o", tmp_path / "out", "--records", "nope", "-q")
+    assert wrong.code == 2 and "name one that it has ('answer.items')" in wrong.err
+    right = neardup("dedup", page, "-o", tmp_path / "out", "--records", "answer.items", "-q")
+    assert right.code == 0
+
+
+def test_one_output_file_has_the_records_on_lines_and_nothing_else(tmp_path: Path) -> None:
+    """The object around the list became spaces, without a newline at the end."""
+    rows = [{"id": n, "text": f"a page of {word} words"} for n, word in enumerate("abcd")]
+    for name, part in (("1.json", rows[:2]), ("2.json", rows[2:])):
+        write(tmp_path, json.dumps({"total": 4, "data": part, "next": None}, indent=2), name)
+    both, out = (tmp_path / "1.json", tmp_path / "2.json"), tmp_path / "kept.jsonl"
+    assert neardup("dedup", *both, "-o", out, "--records", "data", "-q").code == 0
+    lines = out.read_text().split("\n")
+    assert [json.loads(line) for line in lines[:-1]] == rows and lines[-1] == ""
+    assert all(line == line.strip() for line in lines)
+    array = tmp_path / "kept.json"
+    assert neardup("dedup", *both, "-o", array, "--records", "data", "-q").code == 0
+    assert json.loads(array.read_text()) == rows
+
+
+def test_records_of_a_pipe_come_out_as_lines() -> None:
+    """An object on several lines was taken for a text, because a pipe has no name."""
+    rows = [{"id": n, "text": f"a page of {word} words"} for n, word in enumerate("ab")]
+    data = json.dumps({"total": 2, "data": rows}, indent=2).encode()
+    code, out, err = neardup_piped(data, "dedup", "-", "--records", "data", "-q")
+    assert (code, err) == (0, "")
+    assert [json.loads(line) for line in out.split(b"\n")[:-1]] == rows
 
 
 def test_an_answer_of_an_api_is_deduplicated_as_it_is(tmp_path: Path) -> None:

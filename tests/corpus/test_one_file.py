@@ -47,6 +47,7 @@ def test_json_arrays_are_written_as_json_lines(tmp_path: Path) -> None:
     paths, keep = [tmp_path / "1.json", tmp_path / "2.json"], [[1, 1], [0, 1]]
     lines = join(paths, tmp_path / "out.jsonl", keep).read_text().splitlines()
     assert [json.loads(line) for line in lines] == [rows[0], rows[1], rows[3]]
+    assert all(line == line.strip() for line in lines)
     table = pq.ParquetFile(join(paths, tmp_path / "out.parquet", keep)).read()
     assert table.to_pylist() == [rows[0], rows[1], rows[3]]
 

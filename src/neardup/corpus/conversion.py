@@ -199,8 +199,12 @@ def _documents(rows: Rows) -> Iterator[list[dict[str, Any]]]:
 
 
 def json_lines(rows: Rows) -> Iterator[bytes]:
-    """Yield the kept rows of a file as JSON lines."""
-    if rows.file.format in JSON:
+    """Yield the kept rows of a file as JSON lines; those of JSON Lines byte for byte."""
+    if rows.file.format == "json":
+        for block in kept_lines(rows):
+            lines = map(bytes.strip, block.removeprefix(BOM).split(b"\n"))
+            yield b"".join([line + b"\n" for line in lines if line])
+    elif rows.file.format in JSON:
         yield from kept_lines(rows)
     elif rows.file.format in COLUMNAR:
         schema = as_json(rows.file, stored_schema(rows.file))

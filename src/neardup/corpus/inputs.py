@@ -32,6 +32,7 @@ from neardup.corpus.folders import (
     walk_folder,
 )
 from neardup.corpus.format_table import (
+    BOM,
     BYTE_RANGES,
     CHOICES,
     COMPRESSION_OF_ENDING,
@@ -40,6 +41,9 @@ from neardup.corpus.format_table import (
     JSON,
     ROW_GROUPS,
     FileFormat,
+    formats_of_ending,
+    is_json_lines,
+    may_be_json,
 )
 from neardup.corpus.recognition import (
     FEW_BYTES,
@@ -231,7 +235,7 @@ def find_inputs(
         )
     apply_encoding(inputs, encoding, format)
     if records is not None:
-        _apply_records(inputs, records)
+        _apply_records(inputs, records, format)
     if format == AUTO:
         for file in inputs:
             refuse_hidden_lines(str(file.path), _recognised(file))
@@ -271,19 +275,46 @@ def apply_encoding(files: InputFiles, encoding: str, format: str = AUTO) -> None
         ]
 
 
-def _apply_records(files: InputFiles, records: str) -> None:
-    """Let JSON files be read from the list that a field of their only object has."""
+def _apply_records(files: InputFiles, records: str, format: str) -> None:
+    """Let JSON files be read from the list that a field of their only object has.
+
+    Args:
+        files: The input files.
+        records: The field.
+        format: The format of all files, or `auto`.
+    """
     if not records:
         raise UsageError("--records '' names no field: name the one that has the list of records")
-    if not any(file.format in JSON for file in files):
+    for place, file in enumerate(files):
+        head = read_head(str(file.path), file.compression)
+        if file.format in JSON or (format == AUTO and _is_unnamed_json(file, head)):
+            _refuse_bare_records(file, head)
+            files[place] = replace(file, format="json", records=records)
+    if not any(file.records for file in files):
         raise UsageError(
-            "--records is about JSON, and no input is a JSON file: leave it out, or read the "
-            "inputs with --format json"
+            f"--records names the list inside of a JSON object, {_WRAPPED}, and {files[0].name} is "
+            f"{files[0].format}: leave it out"
         )
-    files[:] = [
-        replace(file, format="json", records=records) if file.format in JSON else file
-        for file in files
-    ]
+
+
+_WRAPPED = 'such as data of {"data": [...]}'
+
+
+def _is_unnamed_json(file: InputFile, head: bytes) -> bool:
+    """Return whether a file may be JSON, and has a name that does not say what it is."""
+    is_unnamed = file.row.is_document and not formats_of_ending(ending_of(str(file.path)))
+    return is_unnamed and may_be_json(head)
+
+
+def _refuse_bare_records(file: InputFile, head: bytes) -> None:
+    """Raise `UsageError` if the records of a JSON file are in no object."""
+    is_list = head.removeprefix(BOM).lstrip().startswith(b"[")
+    if is_list or is_json_lines(head, least=2):
+        what = "a list of records" if is_list else "JSON lines, a record on each"
+        raise UsageError(
+            f"{file.name}: {what}: leave out --records, which names the list inside of an object, "
+            f"{_WRAPPED}"
+        )
 
 
 def _with_encoding(file: InputFile, encoding: str, format: str) -> InputFile:

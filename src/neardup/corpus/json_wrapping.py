@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from neardup.corpus.format_table import BOM
 from neardup.corpus.streams import SKIP
-from neardup.errors import InputError
+from neardup.errors import InputError, MissingInput
 
 MOST_AROUND: Final = 16 << 20
 """The most bytes before the list, and after it."""
+_MOST_NAMED, _LONGEST_NAME, _DEEPEST = 5, 60, 3
+"""Of the lists that a message names: how many, how long their names, how deep inside of objects."""
 _TOKEN: Final = re.compile(rb'[^"{}\[\]:,]+|"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
 
 
@@ -67,9 +71,10 @@ class Wrapping:
                 self._file,
             ) from None
         if not is_found:
-            raise InputError(
-                f"{self._file}: it has no list {self._name!r} (--records): name the field that has "
-                "the records",
+            found = ", ".join(map(repr, islice(_list_lists(value), _MOST_NAMED)))
+            raise MissingInput(
+                f"{self._file}: it has no list {self._name!r} (--records): "
+                + (f"name one that it has ({found})" if found else "leave it out"),
                 self._file,
             )
         if _get(value, self._name) != []:
@@ -136,6 +141,15 @@ def _decode_name(token: bytes) -> str:
         return str(json.loads(token))
     except ValueError:
         return ""  # the file is checked at its end
+
+
+def _list_lists(value: Any, within: str = "") -> Iterator[str]:
+    """Yield the names of the lists in an object, and in those inside of it, as --records takes."""
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if isinstance(inner, list):
+            yield (within + name)[:_LONGEST_NAME]
+        elif within.count(".") < _DEEPEST:
+            yield from _list_lists(inner, f"{within}{name}.")
 
 
 def _get(value: Any, name: str) -> Any:

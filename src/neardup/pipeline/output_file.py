@@ -126,7 +126,8 @@ class OutputFile:
 
     def choose_format(self, inputs: Sequence[InputFile]) -> KeptFile:
         """Return the format of the kept rows: by the file's ending, or that of the inputs."""
-        formats = {file.format for file in inputs}
+        # What is around the list of --records belongs to no row.
+        formats = {"jsonl" if file.records else file.format for file in inputs}
         if self.path is None:
             (only,) = formats if len(formats) == 1 else ("jsonl",)
             chosen = KeptFile("stdout", only if only in JOINABLE else "jsonl")
