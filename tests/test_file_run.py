@@ -240,7 +240,7 @@ def test_missing_library_is_named_with_the_cure(
 
 
 def test_wrong_memory_and_workers_are_refused(corpus: Path) -> None:
-    with pytest.raises(neardup.NeardupError, match="workers must be at least 1"):
+    with pytest.raises(neardup.NeardupError, match="workers= must be at least 1"):
         neardup.dedup_files(corpus, workers=0)
     with pytest.raises(neardup.NeardupError, match="memory"):
         neardup.dedup_files(corpus, memory="1MB")
@@ -249,6 +249,18 @@ def test_wrong_memory_and_workers_are_refused(corpus: Path) -> None:
 
 
 @pytest.mark.process
+def test_messages_name_arguments_as_python_has_them(corpus: Path) -> None:
+    """They named options of the command line, such as --text."""
+    for wrong, cure in (
+        ({"text": "nope"}, "Choose one with text=$"),
+        ({"delimiter": ";"}, "^delimiter=, quote= and no_header=True are .* with format='csv'$"),
+        ({"pairs": True, "out": "x.jsonl"}, "^pairs=True needs a folder .* for out=$"),
+        ({"include": "*.nope"}, r"^include='\*.nope' matches no file"),
+    ):
+        with pytest.raises(UsageError, match=cure):
+            neardup.dedup_files(corpus, **wrong)
+
+
 def test_notebook_shows_a_line_that_updates_and_the_result(corpus: Path, tmp_path: Path) -> None:
     from jupyter_client.manager import start_new_kernel
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 
 
-@takes_options("neardup.dedup_files", find_inputs)
+@takes_options("neardup.dedup_files", find_inputs, is_command=False)
 def dedup_files(
     inputs: PathLike | Sequence[PathLike],
     out: PathLike | None = None,
@@ -122,7 +122,7 @@ def dedup_files(
         The result: counts, tables, the kept files and the report.
 
     Raises:
-        NeardupError: As the command line, with the same messages.
+        NeardupError: As the command line, with messages that name arguments instead of options.
 
     >>> import json, tempfile
     >>> from pathlib import Path

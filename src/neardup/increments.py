@@ -30,7 +30,7 @@ from neardup.report.run_page import write_report
 from neardup.runtime import Progress
 
 
-@takes_options("neardup.add_files", find_inputs)
+@takes_options("neardup.add_files", find_inputs, is_command=False)
 def add_files(
     index: Index | PathLike,
     inputs: PathLike | Sequence[PathLike],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from textwrap import fill, indent
 from typing import Any, Final, TypeVar
 
-from neardup.errors import ParameterError
+from neardup.errors import NeardupError, ParameterError
 from neardup.option_table import PLACES, Option, all_rows, options_at
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,10 +19,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 OTHER_NAMES: Final = {"subset": "text", "column": "text", "columns": "text", "on": "text"}
 """Arguments of similar methods in other libraries -> the argument that is meant."""
+_SHORT: Final = {"o": "out"}
+"""Options of one letter in messages -> the argument."""
 
 
 def takes_options(
-    place: str, other: Callable[..., Any] | None = None, called: str = ""
+    place: str,
+    other: Callable[..., Any] | None = None,
+    called: str = "",
+    is_command: bool = True,
 ) -> Callable[[F], F]:
     """Describe the options of a function with `**options: Unpack[...]`; refuse other names.
 
@@ -31,6 +38,8 @@ def takes_options(
         place: The function's name in `PLACES`.
         other: A function whose parameters with defaults are options too, as it describes them.
         called: The name in messages, if it is not that of the place.
+        is_command: Whether a command calls it too, so that errors name options as it does; else
+            they name arguments.
     """
     rows = options_at(place)
     passed_on = {} if other is None else dict(inspect.signature(other).parameters)
@@ -56,7 +65,10 @@ def takes_options(
         def checked(*args: Any, **options: Any) -> Any:
             if not options.keys() <= possible:
                 options = _possible_options(options, possible, place, called or place)
-            return function(*args, **options)
+            if is_command:
+                return function(*args, **options)
+            with _name_arguments({p.name: p.default is False for p in (*fixed, *named)}):
+                return function(*args, **options)
 
         checked.__signature__ = signature.replace(parameters=[*fixed, *named])  # type: ignore[attr-defined]
         entries = _find_entries(described, passed_on)
@@ -64,6 +76,55 @@ def takes_options(
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+_OPTION: Final = re.compile(
+    r"(?<![\w-])--?([a-z]+(?:-[a-z]+)*)"
+    r"(?: ('[^']*'|[\d.]+(?=\s|$)|[\w*.]+(?=[,;:)]\s|$| if )))?"
+)
+"""An option in a message, with its value if that is quoted, a number, or the end of a clause."""
+_REPEATED: Final = re.compile(r"\b(\w+)=('[^']*')((?: \1='[^']*')+)")
+_COMMAND: Final = re.compile(r"\bneardup [a-z]")
+
+
+@contextmanager
+def _name_arguments(arguments: Mapping[str, bool]) -> Iterator[None]:
+    """Let errors that name options of the command line name the arguments instead.
+
+    Args:
+        arguments: The names of a function's arguments, and whether each is a flag.
+    """
+    try:
+        yield
+    except NeardupError as error:
+        if not _COMMAND.search(str(error)):
+            error.args = (_rename_options(str(error), arguments), *error.args[1:])
+        raise
+
+
+def _rename_options(message: str, arguments: Mapping[str, bool]) -> str:
+    """Return a message with arguments instead of options.
+
+    >>> _rename_options("drop --strict, or use --format csv", {"strict": True, "format": False})
+    "drop strict=True, or use format='csv'"
+    >>> _rename_options("give --include '*.md' --include '*.csv'", {"include": False})
+    "give include=['*.md', '*.csv']"
+    """
+
+    def name_argument(option: re.Match[str]) -> str:
+        name, value = _SHORT.get(option[1], option[1]).replace("-", "_"), option[2]
+        if name not in arguments:
+            return option[0]
+        if arguments[name]:
+            return f"{name}=True" + (f" {value}" if value else "")
+        is_literal = value is None or value[0] == "'" or value[0].isdigit()
+        return f"{name}={(value or '') if is_literal else repr(value)}"
+
+    def join_values(repeated: re.Match[str]) -> str:
+        others = repeated[3].replace(f" {repeated[1]}=", ", ")
+        return f"{repeated[1]}=[{repeated[2]}{others}]"
+
+    return _REPEATED.sub(join_values, _OPTION.sub(name_argument, message))
 
 
 def _possible_options(

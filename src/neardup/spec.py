@@ -333,6 +333,8 @@ def check_number(what: str, value: object) -> float:
 
 LEAST_PERCENTAGE = 2.0
 """Numbers from here on are taken for percentages; smaller ones are shares with an error."""
+LEAST_CERTAIN = 10.0
+"""Smaller percentages may also be tenths."""
 
 
 def suggest_share(value: object) -> str:
@@ -342,11 +344,16 @@ def suggest_share(value: object) -> str:
     (': write 0.8', ': write 0.8', ': write 0.8', '')
     >>> suggest_share(1.0), suggest_share(1.9)  # hardly one percent, or two
     ('', '')
+    >>> suggest_share(8)  # rather 80 percent than 8
+    ': write 0.8, or 0.08 for 8 %'
     """
     text = str(value).strip()
     with suppress(ValueError):
         number = float(text.removesuffix("%").replace(",", "."))
-        share = number / 100 if number >= LEAST_PERCENTAGE or text.endswith("%") else number
+        is_percentage = number >= LEAST_PERCENTAGE or text.endswith("%")
+        share = number / 100 if is_percentage else number
+        if LEAST_PERCENTAGE <= number < LEAST_CERTAIN and not text.endswith("%"):
+            return f": write {number / 10:.6g}, or {share:.6g} for {number:.6g} %"
         if 0.0 < share <= 1.0 and share != value:
             return f": write {share:.6g}"
     return ""

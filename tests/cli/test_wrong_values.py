@@ -34,6 +34,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "option, value, write",
     [
         ("--threshold", "80%", "0.8"),
+        ("--threshold", "8", "0.8, or 0.08 for 8 %"),
         ("--threshold", "80", "0.8"),
         ("--threshold", "0,8", "0.8"),
         ("--recall", "99 %", "0.99"),
@@ -57,7 +58,7 @@ def test_a_percentage_is_answered_with_the_number_to_write(command, option, valu
         (["plan", "--documents", "9", "--no-calibrate", "--precision", "95"], "0.95"),
         (["evaluate", "labels.tsv", "--corpus", "p.jsonl", "--min-recall", "95"], "0.95"),
         (["dedup", "p.jsonl", "-o", "out", "--max-rejected", "5%"], "0.05"),
-        (["dedup", "p.jsonl", "-o", "out", "--max-rejected", "5"], "0.05"),
+        (["dedup", "p.jsonl", "-o", "out", "--max-rejected", "5"], "0.5, or 0.05 for 5 %"),
     ],
 )
 def test_so_are_the_other_shares(arguments, write):

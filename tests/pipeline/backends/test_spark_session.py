@@ -61,7 +61,7 @@ def test_session_starts_silently_and_executors_run_the_same_python(python3_witho
 
 def test_a_session_that_does_not_start_reports_the_reason_in_one_line():
     done = start("local[many]", PYTHONPATH=path())
-    wanted = "NeardupError: Spark did not start with master local[many]: Could not parse Master URL"
+    wanted = "UsageError: Spark did not start with master local[many], which is none: give one such"
     assert done.stdout.startswith(wanted)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""

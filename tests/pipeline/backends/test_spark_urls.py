@@ -16,7 +16,7 @@ import neardup
 from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
 from neardup.corpus.jsonl import parse_lines
-from neardup.errors import InputError, NeardupError, OutputError, RowError, UsageError
+from neardup.errors import MissingInput, NeardupError, OutputError, RowError, UsageError
 from neardup.options import Options
 from neardup.pipeline.backends.spark_urls import dedup_urls
 from neardup.pipeline.job import Job
@@ -180,9 +180,9 @@ def test_a_refused_url_run_leaves_out_unchanged(spark, tmp_path):
         run(spark, [(tmp_path / "data").as_uri()], out)
     with pytest.raises(UsageError, match=r"one format, .* not csv"):
         run(spark, [url], out, format="csv")
-    with pytest.raises(InputError, match="nowhere does not exist"):
+    with pytest.raises(MissingInput, match="nowhere does not exist"):
         run(spark, [(tmp_path / "nowhere").as_uri()], out)
-    with pytest.raises(InputError, match=r"nowhere\.parquet does not exist"):
+    with pytest.raises(MissingInput, match=r"nowhere\.parquet does not exist"):
         run(spark, [(tmp_path / "nowhere.parquet").as_uri()], out)
     assert not out.exists()
     with pytest.raises(UsageError, match="contain one another"):

@@ -202,6 +202,9 @@ def _choose_python(master: str | None) -> bool:
     return False
 
 
+_NO_MASTER: Final = re.compile("Could not parse Master URL|Master must either be")
+
+
 def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSession:
     # An interrupt before Java has reported its port would leave the process behind.
     with hold_signals(), _capture_stderr() as captured:
@@ -212,6 +215,11 @@ def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSe
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
         require_java()
     at = f" with master {master}" if master else ""
+    if _NO_MASTER.search(reason):
+        raise UsageError(
+            f"Spark did not start{at}, which is none: give one such as local[4], spark://host:7077,"
+            " yarn or k8s://https://host:6443 as --master"
+        ) from failure
     home = os.environ.get("SPARK_HOME")
     hint = f" (SPARK_HOME is {home})" if home else ""
     raise NeardupError(f"Spark did not start{at}: {reason}{hint}") from failure

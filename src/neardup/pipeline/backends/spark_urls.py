@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from neardup.corpus.columns import Source
 from neardup.corpus.documents import Columns
 from neardup.corpus.urls import hide_secrets, is_url
-from neardup.errors import InputError, OutputTaken, UsageError
+from neardup.errors import MissingInput, OutputTaken, UsageError
 from neardup.formats.tables import write_error
 from neardup.pipeline.backends.spark import SparkBackend
 from neardup.pipeline.backends.spark_dataframes import (
@@ -261,7 +261,7 @@ def check_output_url(out: UrlPath, others: Sequence[str], force: bool) -> None:
 def _measure_input(spark: SparkSession, url: str) -> int:
     found = UrlPath(spark, url).matches()
     if not found:
-        raise InputError(f"{hide_secrets(url)} does not exist: check the URL", hide_secrets(url))
+        raise MissingInput(f"{hide_secrets(url)} does not exist: check the URL", hide_secrets(url))
     return sum(one.size() for one in found)
 
 
@@ -297,7 +297,7 @@ def _guess_format(spark: SparkSession, url: str) -> str:
         every = [name for one in UrlPath(spark, url).matches() for name in one.names()]
         names = [name for name in every if name[0] not in "._"]
         if not names:
-            raise InputError(f"{hide_secrets(url)} is empty: check the URL", hide_secrets(url))
+            raise MissingInput(f"{hide_secrets(url)} is empty: check the URL", hide_secrets(url))
     kind = _format_of_name(names[0])
     if kind is None:
         raise UsageError(
