@@ -28,7 +28,8 @@ class PairFacts:
     """What is known about two documents.
 
     Attributes:
-        buckets: The hash tables in which both have the same key.
+        buckets: The hash tables in which both have the same key, or would without what keeps them
+            apart.
         tables: The number of hash tables.
         similarity: How similar they are; None if that is not known.
         exact: Whether the similarity is exact, not estimated.
@@ -134,7 +135,8 @@ def _verdict(
     if not facts.buckets:
         return "never met", f"they never met: {likeness}{_chance(options, facts)}"
     if not is_similar(options, facts):
-        return "not similar", f"they met, and are not similar enough: {likeness}"
+        met = f"kept apart by {' and '.join(facts.apart)}" if facts.apart else "they met"
+        return "not similar", f"{met}, and are not similar enough: {likeness}"
     return _similar_and_met(options, a, b, likeness)
 
 
@@ -189,6 +191,8 @@ def describe_similarity(options: Options, a: Any, b: Any, facts: PairFacts) -> s
     met = f"in {facts.buckets:,} of {facts.tables:,} buckets together"
     if not facts.buckets:
         met = f"in none of {facts.tables:,} buckets together"
+    elif facts.apart:
+        met = f"without {'them' if facts.apart[1:] else 'it'} {met}"
     if facts.similarity is None:
         return f"{met}, how similar they are is not known"
     how = "" if facts.exact else " (estimated)"

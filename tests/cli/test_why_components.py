@@ -130,3 +130,19 @@ def test_a_shared_bucket_is_a_link_where_nothing_is_verified(pages):
     run = made(pages, "--verify", "none")
     found = explained(run, "c7")
     assert found["buckets"][0] == 0 and len(found["chain"]) > 2
+
+
+def test_what_is_said_of_buckets_agrees_if_documents_are_kept_apart(pages: Path) -> None:
+    """Two documents "met", and the one had met no other: --distinguish keeps their buckets apart."""
+    run = pages.with_name("run")
+    asked = ("--cluster", "components", "--threshold", LEAST)
+    dedup(pages, "-o", run, *asked, "--distinguish", "lang")
+    vetoed = neardup("why", run, "c7", "german").out
+    assert "kept apart by --distinguish lang; 1.0000 similar" in vetoed
+    assert "without it in " in vetoed
+    distant = neardup("why", run, "german", "c4").out  # 24 words apart: they share buckets
+    assert "kept apart by --distinguish lang, and are not similar enough: 0.6" in distant
+    assert "they met" not in distant and "without it in " in distant
+    alone = neardup("why", run, "german").out
+    assert "0 documents share a bucket with it" in alone
+    assert "shared without --distinguish\n" in alone

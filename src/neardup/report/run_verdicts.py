@@ -114,7 +114,8 @@ class RunExplanation:
         if self.shingles is not None:
             yield "shared", _shared(*self.shingles)
         if self.buckets is not None:
-            yield "buckets", "{:,} of {:,} shared".format(*self.buckets)
+            without = " without --distinguish" if self.vetoed else ""
+            yield "buckets", "{:,} of {:,} shared".format(*self.buckets) + without
         yield from chain_lines(self.chain)
         if self.met is not None:
             what = "1 document shares" if self.met == 1 else f"{self.met:,} documents share"
