@@ -133,7 +133,7 @@ def test_a_shared_bucket_is_a_link_where_nothing_is_verified(pages):
 
 
 def test_what_is_said_of_buckets_agrees_if_documents_are_kept_apart(pages: Path) -> None:
-    """Two documents "met", and the one had met no other: --distinguish keeps their buckets apart."""
+    """Two documents had "met", and one of them had met no other."""
     run = pages.with_name("run")
     asked = ("--cluster", "components", "--threshold", LEAST)
     dedup(pages, "-o", run, *asked, "--distinguish", "lang")
