@@ -323,14 +323,8 @@ class FirstDocuments:
         if documents < MANY_DOCUMENTS or options.by_bits or options.exact_measure.to_jaccard:
             return None
         each = documents / 2 * _chance_of_meeting(pa.concat_arrays(self._compared), options)
-        each = min(each, options.hash_tables.count * options.limit)
-        if each < MANY:
-            return None
-        return (
-            f"about {round(each):,} comparisons a document are expected: at --threshold "
-            f"{options.threshold:g} ({options.curve}), documents that are not similar by "
-            f"{spec.shingle} often share a bucket; a higher --threshold, longer shingles or a "
-            "lower --limit need fewer"
+        return warn_of_comparisons(
+            options, documents, min(each, options.hash_tables.count * options.limit)
         )
 
     def look(self) -> FirstLook | None:
@@ -352,6 +346,24 @@ class FirstDocuments:
             if len(wholes) >= LEAST
             else (0, 0),
         )
+
+
+def warn_of_comparisons(options: Options, documents: int, each: float) -> str | None:
+    """Return a warning if documents that are not similar will be compared too often.
+
+    Args:
+        options: The options of the run.
+        documents: The number of all documents.
+        each: The comparisons of a document with others that are not similar, on average.
+    """
+    if documents < MANY_DOCUMENTS or each < MANY:
+        return None
+    return (
+        f"about {round(each):,} comparisons a document are expected: at --threshold "
+        f"{options.threshold:g} ({options.curve}), documents that are not similar by "
+        f"{options.spec.shingle} often share a bucket; a higher --threshold, longer shingles or a "
+        "lower --limit need fewer"
+    )
 
 
 def _chance_of_meeting(texts: pa.Array, options: Options) -> float:

@@ -73,6 +73,13 @@ def test_higher_threshold_has_more_false_comparisons() -> None:
     assert at(21, 6, threshold=0.9).false > at(21, 6).false > at(21, 6, threshold=0.5).false
 
 
+def test_too_many_comparisons_are_noted_in_the_words_of_a_run() -> None:
+    """A run over as many documents warned of them, and its plan did not."""
+    (note,) = plan("300M", cores=4, calibrate=False).notes
+    assert note.startswith("about ") and "comparisons a document are expected: at --thresh" in note
+    assert plan("1M", cores=4, calibrate=False).notes == []
+
+
 def test_flat_bands_are_noted() -> None:
     made = plan(110_000, shingles=368, recall=0.999, slots=8, cores=1, calibrate=False)
     assert (made.options["bands"], made.options["rows"]) == (8, 1)

@@ -18,6 +18,7 @@ from neardup.pipeline.budget import usable_cores
 
 if TYPE_CHECKING:
     from neardup.planner.planner import Plan
+    from neardup.planner.spark_cluster import ClusterSize
 
 CORPUS, REQUIRED, LIMITS = "Documents", "Requirements", "Machine"
 CHOSEN = options_of(SignatureOptions) | options_of(BandOptions)
@@ -214,7 +215,7 @@ def plan(
         print_json(made.to_json())
     elif not quiet:
         show(made)
-        if sample or out is not None:
+        if sample or out is not None or made.spark is not None:
             what, point = sample or ["INPUT"], out or made.options
             print()
             if made.sla.purpose == "index":
@@ -222,13 +223,21 @@ def plan(
                 print_next(command, text, None, input_options, point)
             else:
                 limits = [] if memory is None else ["--memory", memory]
+                command = ["neardup", "dedup", *what, "-o", "OUT"]
                 if made.spark is not None:
                     task = f"{made.spark.needs.limit // 10**6}MB"
                     limits = ["--engine", "spark", "--memory", task]
-                command = ["neardup", "dedup", *what, "-o", "OUT"]
+                    command = [*spark_settings(made.spark), *command]
                 print_next(command, text, None, input_options, point, *limits)
     if not made.met:
         raise typer.Exit(1)
+
+
+def spark_settings(cluster: ClusterSize) -> list[str]:
+    """Return the words before a command that give the Spark it starts the settings of a cluster."""
+    from neardup.planner.description import format_submit_options
+
+    return ["env", f"PYSPARK_SUBMIT_ARGS={format_submit_options(cluster)} pyspark-shell"]
 
 
 def cores_of(engine: str) -> int | None:

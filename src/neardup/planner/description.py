@@ -9,6 +9,7 @@ from neardup.formatting import format_bytes, format_count, format_duration, form
 from neardup.planner.explanation import RejectedValue
 from neardup.planner.planner import Plan
 from neardup.planner.spark_cluster import ClusterSize
+from neardup.planner.unmet_limits import describe_rate
 
 FLAGS = {
     "spark.executor.instances": "--num-executors",
@@ -81,14 +82,13 @@ def format_spark_stages(cluster: ClusterSize) -> list[str]:
     ]
 
 
-def format_submit_line(cluster: ClusterSize) -> list[str]:
-    """Return the spark-submit command in lines that can be pasted."""
+def format_submit_options(cluster: ClusterSize) -> str:
+    """Return the options of spark-submit for a cluster, in one line."""
     flags = [f"{flag} {cluster.settings[name]}" for name, flag in FLAGS.items()]
     others = [
         f"--conf {name}={value}" for name, value in cluster.settings.items() if name not in FLAGS
     ]
-    lines = [f"spark-submit {' '.join(flags[:2])}", " ".join(flags[2:]), *others]
-    return " \\\n    ".join(lines).splitlines()
+    return " ".join([*flags, *others])
 
 
 _UNITS: dict[str, Callable[[float], str]] = {
@@ -128,7 +128,7 @@ def describe_requirements(plan: Plan) -> str:
     limits += [] if sla.precision is None else [f"precision {sla.precision:g}"]
     limits += [] if sla.memory is None else [f"{format_bytes(sla.memory)} of memory"]
     limits += [] if sla.disk is None else [f"{format_bytes(sla.disk)} of disk"]
-    limits += [] if sla.rate is None else [f"{sla.rate:,.0f} documents a second"]
+    limits += [] if sla.rate is None else [describe_rate(sla).rstrip(",")]
     return (
         f"{sla.documents:,} documents of {sla.shingles:,.0f} shingles and "
         f"{format_bytes(sla.size)}, "
@@ -190,9 +190,9 @@ def _above(recall: float) -> str:
 
 
 def format_stages(plan: Plan) -> list[str]:
-    """Return the stages of a run as the lines of a table; on Spark also the submit command."""
+    """Return the stages of a run as the lines of a table."""
     if plan.spark is not None:
-        return ["", *format_spark_stages(plan.spark), "", *format_submit_line(plan.spark)]
+        return ["", *format_spark_stages(plan.spark)]
     if not plan.predicted.stages:
         return []
     head = f"{'stage':<9}{'time':>9}{'read':>9}{'written':>9}{'memory':>9}"

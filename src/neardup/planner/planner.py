@@ -49,7 +49,7 @@ from neardup.planner.spark_cluster import (
     size_cluster,
 )
 from neardup.planner.spark_run import SparkRun
-from neardup.planner.unmet_limits import UnmetLimit, find_problems, note_flat_bands
+from neardup.planner.unmet_limits import UnmetLimit, find_problems, note_comparisons
 from neardup.planner.workload import SampledCorpus, Workload, assume_workload, scale_workload
 from neardup.runtime import SILENT, Progress
 from neardup.spec import check_choice, check_whole
@@ -321,7 +321,7 @@ def make_plan(search: Search, sampled: SampledCorpus | None = None) -> Plan:
             "costs": search.predict.costs.source,
             "documents": _describe_source(sampled, search.sla),
         },
-        note_flat_bands(search, solution),
+        note_comparisons(search, solution),
     )
 
 

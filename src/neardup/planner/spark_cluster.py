@@ -20,7 +20,7 @@ from neardup.pipeline.stages.rank import BYTES_PER_HASH
 from neardup.planner.local_run import A_DOCUMENT
 from neardup.planner.requirements import Sla
 from neardup.planner.spark_run import SparkRun, SparkStage
-from neardup.planner.unmet_limits import UnmetLimit
+from neardup.planner.unmet_limits import UnmetLimit, as_hours, describe_rate
 
 CORES: Final = 4
 """The default of an executor."""
@@ -268,11 +268,11 @@ def _rate(run: SparkRun) -> list[UnmetLimit]:
         return []
     reached = sla.documents / least
     message = (
-        f"{sla.rate:,.0f} documents a second are not reached by any number of executors: starting, "
+        f"{describe_rate(sla)} are not reached by any number of executors: starting, "
         f"what the driver does alone, and reading and writing the shared folder take "
         f"{format_duration(least)}"
     )
-    cures = [f"ask for fewer than {reached:,.0f} a second"]
+    cures = [f"ask for fewer than {reached:,.0f} a second ({as_hours(least)})"]
     return [UnmetLimit("rate", sla.rate, reached, message, cures)]
 
 

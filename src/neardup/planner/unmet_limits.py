@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from neardup.first_look import warn_of_comparisons
 from neardup.formatting import format_bytes, format_count, format_duration, format_number
 from neardup.lsh.curve import Curve
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
 from neardup.planner.prediction import Prediction
+from neardup.planner.requirements import Sla
 from neardup.planner.search import Search, Solution, best_curve, find_missed, least_slots
 
 MOST_CORES = 1_024
@@ -53,11 +55,13 @@ def find_problems(search: Search, solution: Solution) -> list[UnmetLimit]:
     ]
 
 
-def note_flat_bands(search: Search, solution: Solution) -> list[str]:
-    """Return a warning if bands are so flat that most documents become candidates."""
-    rows = min(part.rows for part in solution.options.curve.parts)
-    if rows > FLAT or search.sla.documents <= FEW_DOCUMENTS:
-        return []
+def note_comparisons(search: Search, solution: Solution) -> list[str]:
+    """Return a warning if too many documents that are not similar are compared."""
+    options, documents = solution.options, search.sla.documents
+    rows = min(part.rows for part in options.curve.parts)
+    if rows > FLAT or documents <= FEW_DOCUMENTS:
+        warning = warn_of_comparisons(options, documents, solution.predicted.false)
+        return [] if warning is None else [warning]
     return [
         f"bands of {rows} {'row' if rows == 1 else 'rows'} make unrelated documents candidates, "
         f"{format_number(solution.predicted.compared)} comparisons for each: more slots, a lower "
@@ -153,7 +157,7 @@ def _rate(search: Search, solution: Solution) -> UnmetLimit:
     sla, reached = search.sla, solution.predicted.rate
     wanted = sla.rate or 0.0
     cores = _enough_cores(search, solution)
-    message = f"{wanted:,.0f} documents a second "
+    message = f"{describe_rate(sla)} "
     message += "arrive, " if sla.purpose == "index" else "are required, "
     message += f"{format_count(sla.cores, 'core')} take {reached:,.0f}"
     cures = [f"give {cores:,} cores"] if cores is not None else []
@@ -175,8 +179,26 @@ def _rate(search: Search, solution: Solution) -> UnmetLimit:
         )
     if longest.name != "start":
         cures.append("share the work among machines with --engine spark")
-    cures.append(f"ask for {math.floor(reached):,} documents a second")
+    cures.append(
+        f"ask for {math.floor(reached):,} documents a second ({as_hours(sla.documents / reached)})"
+    )
     return UnmetLimit("rate", wanted, reached, message, cures)
+
+
+def describe_rate(sla: Sla) -> str:
+    """Return the required rate in words; of a run over files, with the time for all documents."""
+    rate = sla.rate or 0.0
+    within = f", {format_duration(sla.documents / rate)} for all," if sla.purpose == "files" else ""
+    return f"{rate:,.0f} documents a second{within}"
+
+
+def as_hours(seconds: float) -> str:
+    """Return a time, rounded up, as the option that asks for it.
+
+    >>> as_hours(7_200), as_hours(100)
+    ('--hours 2', '--hours 0.03')
+    """
+    return f"--hours {math.ceil(seconds / 36) / 100:.12g}"
 
 
 def _enough_cores(search: Search, solution: Solution) -> int | None:
