@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from neardup.corpus import documents
@@ -214,8 +214,12 @@ def test_texts_do_not_depend_on_the_chunks(
 
 @PRIVATE_FOLDER
 @given(content=st.binary(max_size=200), size=st.integers(1, 50))
+@example(content=b"{}", size=1)
 def test_any_bytes_never_crash(tmp_path: Path, read: Read, content: bytes, size: int) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(content)
     rows = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
-    assert len(read(path, size=size).texts) == len(rows)
+    try:
+        assert len(read(path, size=size).texts) == len(rows)
+    except ColumnError:
+        assert any(line.lstrip().startswith(b"{") for line in rows), "an object without the column"
