@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from neardup.errors import UsageError
+from neardup.explanation import PairVerdict
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import MatchingOptions
@@ -32,7 +34,7 @@ from neardup.wording import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from neardup.pipeline.backends.spark_dataframes import DataFrameRun
     from neardup.pipeline.record import FinishedRun
@@ -164,8 +166,8 @@ class SparkResult:
 
     `kept` has the columns of the input, `removed` (id, witness, similarity, exact), `rejected`
     (id, reason), `clusters` (id of the kept document, size) and `pairs` (a, b, similarity);
-    `why(id)` explains the decision about one document. The DataFrames can be read until `close()`,
-    or until the end of a `with` block.
+    `why(id)` explains the decision about one document, `why(a, b)` how two compare. The DataFrames
+    can be read until `close()`, or until the end of a `with` block.
 
     Attributes:
         options: The options of the run, checked and complete.
@@ -235,40 +237,73 @@ class SparkResult:
         """
         return self._run.pairs
 
-    def why(self, id: Any) -> Verdict:
-        """Explain the decision about a document.
+    @overload
+    def why(self, id: Any) -> Verdict: ...
+    @overload
+    def why(self, id: Any, other: Any) -> PairVerdict: ...
+    def why(self, id: Any, other: Any = None) -> Verdict | PairVerdict:
+        """Explain the decision about a document, or why two are duplicates of one another or not.
 
         Args:
             id: The id of a document of `df`, as in its column, or as a string.
+            other: The id of another one, to compare the two: their texts are read again.
 
         Returns:
-            The verdict (kept, removed or rejected) with the witness and the similarity; `str()` of
-            it is a sentence.
+            The verdict (kept, removed or rejected) with the witness and the similarity; of two
+            documents, how they compare. `str()` of it is a sentence, which has the ids of two
+            documents as strings.
 
         Raises:
             UsageError: If no document has this id, or the result is closed.
 
         >>> result.why(2).verdict  # doctest: +SKIP
         'removed'
+        >>> result.why(1, 2).verdict  # doctest: +SKIP
+        'copy'
         """
+        from neardup.pipeline.backends.spark_failures import translate_spark_errors
+
+        with translate_spark_errors(f"looking for {id!r}"):
+            name = self._name_of(id)
+            if other is None:
+                return self._explain(id)
+            names = name, self._name_of(other)
+
+        from neardup.pipeline.backends.spark_dataframes import RUN
+        from neardup.report.run_explanation import RunExplainer
+
+        run = self._run
+        explainer = RunExplainer(run.folder / RUN, run.job.key, run.job.workers)
+        return replace(explainer.explain_pair(*names, nearest=True).verdict, a=id, b=other)
+
+    def _name_of(self, id: Any) -> str:
+        """Return an id as the run has it, as a string; `UsageError` if no document has it."""
         from pyspark.sql import functions as sql
 
         from neardup.pipeline.backends.spark_dataframes import ids_to_strings
-        from neardup.pipeline.backends.spark_failures import translate_spark_errors
 
-        kind = self._run.new.id_type
-        with translate_spark_errors(f"looking for {id!r}"):
-            # Every type has a string; not every type can be cast to every other.
-            wanted = sql.lit(id).cast("string").try_cast(kind)
-            spark = self._run.new.frame.sparkSession
-            (row,) = spark.range(1).select(ids_to_strings(wanted, kind).alias("name")).collect()
-            if row["name"] is None or not self._run.has(row["name"]):
-                raise UsageError(f"no document has the id {id!r}")
-            for rejected in self.rejected.where(sql.col("id") == wanted).collect():
-                return explain_rejected(id, rejected["reason"])
-            for removed in self.removed.where(sql.col("id") == wanted).collect():
-                return explain_removed(self.options, id, *removed[1:])
-            return explain_kept(id, self.removed.where(sql.col("witness") == wanted).count())
+        kind, spark = self._run.new.id_type, self._run.new.frame.sparkSession
+        name = ids_to_strings(self._as_id(sql.lit(id)), kind).alias("name")
+        (row,) = spark.range(1).select(name).collect()
+        if row["name"] is None or not self._run.has(row["name"]):
+            raise UsageError(f"no document has the id {id!r}")
+        return str(row["name"])
+
+    def _as_id(self, value: Column) -> Column:
+        """Return a value as an id of the documents' type; null if it can't be one."""
+        # Every type has a string; not every type can be cast to every other.
+        return value.cast("string").try_cast(self._run.new.id_type)
+
+    def _explain(self, id: Any) -> Verdict:
+        """Explain the decision about a document that exists."""
+        from pyspark.sql import functions as sql
+
+        wanted = self._as_id(sql.lit(id))
+        for rejected in self.rejected.where(sql.col("id") == wanted).collect():
+            return explain_rejected(id, rejected["reason"])
+        for removed in self.removed.where(sql.col("id") == wanted).collect():
+            return explain_removed(self.options, id, *removed[1:])
+        return explain_kept(id, self.removed.where(sql.col("witness") == wanted).count())
 
     def summary(self) -> str:
         """Return the counts, the method, the largest clusters and examples as a few lines of text.

@@ -113,6 +113,12 @@ def test_dataframe_answer_equals_the_in_memory_answer_in_id_order(spark, monkeyp
         assert want.summary().startswith(result.summary())
         for id in (want.kept[0], want.removed[0].id, want.clusters[0].id, want.rejected[0].id):
             assert str(result.why(id)) == str(want.why(id))
+        copy, witness = want.removed[0].id, want.removed[0].witness
+        for other in (witness, want.kept[-1], want.rejected[0].id):
+            same, wanted = result.why(copy, other), want.why(copy, other)
+            assert (same.a, same.b, same.verdict) == (copy, other, wanted.verdict)
+            if wanted.similarity is not None:
+                assert same.similarity == pytest.approx(wanted.similarity)
         for id in (-1, "x"):
             with pytest.raises(UsageError, match=f"no document has the id {id!r}"):
                 result.why(id)
