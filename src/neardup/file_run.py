@@ -281,8 +281,11 @@ class RunResult:
     @property
     def vetoed(self) -> TableFile:
         """The documents that are kept only because of `distinguish`: vetoed.parquet."""
-        if not self.options.distinguish:
-            raise UsageError("this run distinguishes no documents: pass distinguish=")
+        if "vetoed" not in self.counts:
+            raise UsageError(
+                "this run lists no vetoed documents: pass distinguish= to dedup_files, without an "
+                "index"
+            )
         return self._table("vetoed")
 
     @property

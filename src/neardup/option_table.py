@@ -336,6 +336,19 @@ class PointOptions(ThresholdOptions, BandOptions, total=False):
 class IndexOptions(PointOptions, SpecOptions, total=False):
     """What an index is made for."""
 
+    distinguish: Annotated[
+        str | Iterable[str] | None,
+        Option(
+            "Never take documents for duplicates that differ in this, however similar they are: "
+            "numbers, those in their texts, or a column; several with commas. A run lists what is "
+            "kept because of it in vetoed.parquet. An index and evaluate take numbers only.",
+            otherwise="nothing",
+            metavar="WHAT",
+            panel=KEPT,
+            common=True,
+        ),
+    ]
+
 
 class MatchingOptions(IndexOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
@@ -356,18 +369,6 @@ class MatchingOptions(IndexOptions, total=False):
             "by dates newest:COLUMN or oldest:COLUMN.",
             default="first",
             metavar="POLICY",
-            panel=KEPT,
-            common=True,
-        ),
-    ]
-    distinguish: Annotated[
-        str | Iterable[str] | None,
-        Option(
-            "Never take documents for duplicates that differ in this, however similar they are: "
-            "numbers, those in their texts, or a column; several with commas. What is kept because "
-            "of it is listed in vetoed.parquet.",
-            otherwise="nothing",
-            metavar="WHAT",
             panel=KEPT,
             common=True,
         ),
@@ -410,23 +411,22 @@ class Place:
 
 
 _INDEX = (
-    "an index keeps the first copy, whatever its numbers and columns are, and never has all "
-    "documents that frequencies are counted in"
+    "an index keeps the first copy, and never has all documents that frequencies are counted in"
 )
+_SQL = "SQL functions compare two texts, and keep none"
 _SKETCHED = "the documents are sketched already: neardup index reindex sketches them again"
 _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
-_UNLABELLED = "similarities are judged by labels: make a run with it, and evaluate --run"
 
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions),
-    "neardup.evaluate": Place(MatchingOptions, excluded={"distinguish": _UNLABELLED}),
+    "neardup.evaluate": Place(MatchingOptions),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(MatchingOptions),
     "neardup.integrations.duckdb.register": Place(
-        IndexOptions, "SQL functions compare two texts, and keep none"
+        IndexOptions, _SQL, excluded={"distinguish": _SQL}
     ),
     "neardup.Index.open": Place(IndexOptions, _INDEX),
     "neardup.add_files": Place(IndexOptions, _INDEX),
@@ -441,12 +441,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup evaluate": Place(
         MatchingOptions,
-        excluded={
-            "keep": _PAIRS,
-            "cluster": _PAIRS,
-            "limit": _PAIRS,
-            "distinguish": _UNLABELLED,
-        },
+        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS},
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),

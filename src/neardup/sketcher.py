@@ -140,11 +140,14 @@ class Sketcher:
 def keep_apart(sketch: SketchedDocuments, apart: NDArray[np.uint64]) -> SketchedDocuments:
     """Return sketches of documents without groups as those of documents with them.
 
+    Numbers go on keeping documents apart, too.
+
     Args:
         sketch: The sketches.
         apart: The hash of each document's group, by `hash_groups`.
     """
-    return replace(sketch, content=sketch.content ^ apart[:, None], apart=apart)
+    both = apart if sketch.apart is None else apart ^ sketch.apart
+    return replace(sketch, content=sketch.content ^ apart[:, None], apart=both)
 
 
 def hash_groups(values: pa.Array) -> NDArray[np.uint64]:

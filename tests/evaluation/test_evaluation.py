@@ -44,6 +44,7 @@ def engine_pairs(data, **point) -> set[frozenset[str]]:
         {"sketch": "simhash"},
         {"measure": "containment"},
         {"strip": "lines:10%"},
+        {"distinguish": "numbers"},
     ],
     ids=str,
 )
@@ -68,6 +69,24 @@ def test_losses_separate_bands_from_threshold():
     assert found.similarity.tp + found.similarity.fn == np.count_nonzero(similarity >= 0.8)
     assert found.similarity.precision.value == 1.0
     assert found.candidates.tp >= found.labels.tp
+
+
+def test_pairs_with_other_numbers_are_not_found(tmp_path):
+    """By an operating point, and by a run; their similarity is below every threshold."""
+    words = " ".join(f"clause{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")
+    rows = [{"id": f"hr{n}", "text": f"{words} H.R. {n % 3}"} for n in range(6)]
+    golden = [(a["id"], b["id"], 1) for a, b in combinations(rows, 2)]
+    found = evaluate(golden, corpus=rows, distinguish="numbers")
+    assert (found.labels.tp, found.labels.fn) == (3, 12)
+    assert found.losses.dissimilar == 12 and found.similarity.recall.value == 1.0
+    assert found.sweep.recall[0] == 0.2, "at the lowest threshold"
+    assert found.operating_point["parameters"]["distinguish"] == "numbers"
+    corpus = write_jsonl(tmp_path / "bills.jsonl", rows)
+    with library.dedup_files(corpus, tmp_path / "out", distinguish="numbers"):
+        run = evaluate(golden, corpus=corpus, run=tmp_path / "out")
+    assert (run.labels, run.losses) == (found.labels, found.losses)
+    with pytest.raises(ParameterError, match="not at columns"):
+        evaluate(golden, corpus=rows, distinguish="lang")
 
 
 def test_worst_cases_have_their_texts():

@@ -362,14 +362,15 @@ def index_answers(folder: Path, rows: list[Row], **options: Any) -> Row:
 
 
 GROUPED: Row = SMALL | {"slots": 16, "bands": 8, "within": "lang"}
-"""An index with groups, whose store has format version 2; of few documents."""
+APART: dict[str, Row] = {"groups": GROUPED, "numbers": GROUPED | {"distinguish": "numbers"}}
+"""Indexes whose stores have format versions 2 and 3, with groups and numbers; of few documents."""
 MEMBERS = 18
 
 
-def make_groups(folder: Path, rows: list[Row]) -> None:
+def make_groups(folder: Path, rows: list[Row], options: Row) -> None:
     """Documents of three groups, one of them of those without a value; half in a snapshot."""
     half, rows = MEMBERS // 2, rows[:MEMBERS]
-    with neardup.Index.open(folder, clock=lambda: 1_767_225_600.0, **GROUPED) as index:
+    with neardup.Index.open(folder, clock=lambda: 1_767_225_600.0, **options) as index:
         for some in (rows[:half], rows[half:]):
             texts, groups = ([row[name] for row in some] for name in ("text", "lang"))
             index.add_batch([row["id"] for row in some], texts, within=groups)
@@ -560,9 +561,10 @@ def main(folder: Path) -> None:
         pack(work / f"index-{name}", folder / f"index-{name}.zip")
         indexes[name] = index_answers(work / f"index-{name}", rows, **index_key(name))
     write_json(folder / "index-answers.json", indexes)
-    make_groups(work / "groups", rows)
-    pack(work / "groups", folder / "index-groups.zip")
-    write_json(folder / "index-groups.json", group_answers(work / "groups", rows))
+    for name, options in APART.items():
+        make_groups(work / name, rows, options)
+        pack(work / name, folder / f"index-{name}.zip")
+        write_json(folder / f"index-{name}.json", group_answers(work / name, rows))
     command("index", "export", work / "index-texts", folder / "index.export")
     (folder / "key").write_text(
         command("keys", "add", "reader", "--data", work / "index-plain", "--scope", "read")

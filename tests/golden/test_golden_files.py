@@ -199,17 +199,18 @@ def test_index_answers_the_same(
     assert said[0] == said[1]
 
 
+@pytest.mark.parametrize(("name", "version"), [("groups", 2), ("numbers", 3)])
 def test_index_with_groups_answers_the_same(
-    golden: Path, tmp_path: Path, rows: list[make.Row]
+    golden: Path, tmp_path: Path, rows: list[make.Row], name: str, version: int
 ) -> None:
-    known = stored(golden, "index-groups.json")
-    before = make.unpack(golden / "index-groups.zip", tmp_path / "before")
+    known = stored(golden, f"index-{name}.json")
+    before = make.unpack(golden / f"index-{name}.zip", tmp_path / "before")
     store = sqlite3.connect(f"file:{before / 'g1' / 'index.sqlite'}?mode=ro", uri=True)
-    assert store.execute("PRAGMA user_version").fetchone() == (2,)
+    assert store.execute("PRAGMA user_version").fetchone() == (version,)
     store.close()
     assert as_stored(make.group_answers(before, rows, read_only=True)) == known
     assert as_stored(make.group_answers(before, rows)) == known
-    make.make_groups(tmp_path / "now", rows)
+    make.make_groups(tmp_path / "now", rows, make.APART[name])
     assert as_stored(make.group_answers(tmp_path / "now", rows)) == known
     found = {group: [answer[1] for answer in said] for group, said in known["answers"].items()}
     assert len({tuple(said) for said in found.values()}) == 4, "the groups are apart"

@@ -136,13 +136,6 @@ def test_what_can_not_be_distinguished_is_refused(
     refused(neardup("dedup", source, "-o", tmp_path / "out", "-q", *given), 2, message)
 
 
-def test_an_index_of_distinguished_sketches_is_refused(tmp_path: Path) -> None:
-    source = write_jsonl(tmp_path / "a.jsonl", BILLS)
-    dedup(source, "-o", tmp_path / "run", "--save-sketches", "--distinguish", "numbers")
-    ran = neardup("index", "build", tmp_path / "index", "--from", tmp_path / "run")
-    refused(ran, 2, "--distinguish")
-
-
 def test_without_the_option_files_are_what_they_were(tmp_path: Path) -> None:
     """Keys of sketch files, the list of saved sketches and the folder have no trace of it."""
     source = write_jsonl(tmp_path / "a.jsonl", BILLS)

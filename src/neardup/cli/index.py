@@ -86,6 +86,7 @@ def describe_index(index: Index) -> dict[str, object]:
         "point": format_method(options, options.meeting.probability(options.threshold)),
         "keep_texts": index.settings.keep_texts,
         "within": index.settings.within or None,
+        "distinguish": str(options.distinguish) or None,
     }
 
 
@@ -123,6 +124,7 @@ def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, st
         ),
         ("texts", "kept" if about["keep_texts"] else "not kept"),
         *([("within", f"documents of the same {about['within']}")] if about["within"] else []),
+        *([("distinguish", str(about["distinguish"]))] if about["distinguish"] else []),
         (
             "memory",
             f"{format_bytes(figures.index_memory_bytes)}, {figures.bytes_per_document:,.0f} "

@@ -180,7 +180,7 @@ def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[
     """Return the specification of a file, and its operating point if it is a config file."""
     from neardup.cli.spec import read_spec
     from neardup.formats.config import load_config
-    from neardup.index.settings import POINT_NAMES, IndexSettings
+    from neardup.index.settings import DISTINGUISH, POINT_NAMES, IndexSettings
     from neardup.options import Options
 
     if file is None:
@@ -189,7 +189,8 @@ def _read_target(file: Path | None, key: Key | None) -> tuple[Spec | None, dict[
         return read_spec(file), {}
     config = load_config(file)
     options = IndexSettings(Options.of(key=key, **config)).options
-    return options.spec, {name: value for name, value in config.items() if name in POINT_NAMES}
+    names = (*POINT_NAMES, DISTINGUISH)
+    return options.spec, {name: value for name, value in config.items() if name in names}
 
 
 def _read_texts(

@@ -200,6 +200,11 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     options = Options.of(**chosen)
     if options.spec.unit == "token":
         raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
+    if options.distinguish.columns:
+        raise ParameterError(
+            "evaluate looks at texts, not at columns: distinguish numbers, or make a run and "
+            "evaluate it (--run)"
+        )
     return options
 
 
@@ -225,7 +230,8 @@ def _read_corpus(
     options = options.ignoring(ignored.digest)
     frequencies = find_frequencies(documents, options, ignored)
     options = options.weighing(frequencies.stated)
-    sketcher = Sketcher(options.spec, ignored, None, frequencies)
+    numbers = options.distinguish.numbers
+    sketcher = Sketcher(options.spec, ignored, None, frequencies, numbers=numbers)
     finder = GoldenFinder(labelled.ids)
     chosen = choose_among(finder.watch(read()), sample, SEED, options.spec)
     profile = CorpusProfile.of(chosen, options, sketcher)

@@ -205,6 +205,7 @@ class OperatingPoint:
             "tables": None if self.options.by_bits else format_layout(self.options.curve),
             "strip": str(self.options.strip),
             "weights": self.options.weights if spec.sketch in WEIGHTED else None,
+            "distinguish": str(self.options.distinguish) or None,
         }
         return {"spec": spec.stated, "fingerprint": spec.fingerprint, "parameters": parameters}
 
@@ -219,8 +220,17 @@ class OperatingPoint:
         return self.sketch.keys(self.options.hash_tables)
 
     def similarity(self, a: Integers, b: Integers) -> Reals:
-        """Return the exact similarities of pairs, however the options verify."""
-        return self._each(a, b, np.float64, lambda x, y: self.verifier.pairs(x, y, least=0.0))
+        """Return the exact similarities of pairs, however the options verify.
+
+        That of documents which are distinguished is 0: they are never duplicates.
+        """
+        distinct = self.sketch.distinct
+
+        def judge(x: Integers, y: Integers) -> Reals:
+            similar = self.verifier.pairs(x, y, least=0.0)
+            return similar if distinct is None else similar * (distinct[x] == distinct[y])
+
+        return self._each(a, b, np.float64, judge)
 
     def met(self, a: Integers, b: Integers) -> Flags:
         """Return which pairs share a bucket or are identical."""

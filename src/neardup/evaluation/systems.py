@@ -25,6 +25,7 @@ from neardup.corpus.streams import name_read_errors
 from neardup.errors import Busy, FormatError, InputError, UsageError
 from neardup.evaluation.golden import SHOWN, Flaw, LabelledPairs, printable_id
 from neardup.formats.tables import ROW, TEXT
+from neardup.options import parse_distinguish
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.run_progress import no_run_error
 from neardup.runtime import SILENT, Progress
@@ -41,6 +42,7 @@ PARAMETERS: Final = (
     "measure",
     "strip",
     "weights",
+    "distinguish",
 )
 """The parameters that matter besides the specification."""
 
@@ -189,9 +191,11 @@ class RunSystem:
     def operating_point(self) -> dict[str, Any]:
         """The keyword arguments of `neardup.dedup`; empty for a run that looked for exact copies.
 
-        A keyed hash is left out: similarities don't depend on it.
+        A keyed hash is left out: similarities don't depend on it. So are columns that distinguish
+        documents, which are not read.
         """
         spec, parameters = self.record["spec"], self.record["parameters"]
+        distinguish = parse_distinguish(parameters.get("distinguish") or None)
         if self.of_copies:
             return {}
         if not {"unit", "size", "profile", "sketch"} <= set(spec):
@@ -204,6 +208,7 @@ class RunSystem:
             "verify": parameters.get("verify"),
             "strip": parameters.get("strip") or None,
             "weights": parameters.get("weights"),
+            "distinguish": "numbers" if distinguish.numbers else None,
         }
         if spec["sketch"] != "simhash":
             named["threshold"] = parameters.get("threshold")

@@ -47,8 +47,9 @@ class Arrivals:
     order: Callable[[Ragged], Ragged] | None = None
     """Sorts the shingles; None if they are sorted."""
     apart: NDArray[np.uint64] | None = None
-    """The hash of each document's group, which is in its keys and its content; None if the index
-    has no groups."""
+    """The hash that keeps each document apart, which is in its keys and its content, as a column;
+    a second column has the part of its numbers, if groups keep it apart, too. None if the index has
+    no groups and distinguishes nothing."""
 
     def __len__(self) -> int:
         return len(self.content)
@@ -64,8 +65,15 @@ class Arrivals:
         """Return the same documents with the keys of other bands."""
         keys = lsh.keys(self.compared)
         if self.apart is not None:
-            keys ^= self.apart[:, None]
+            keys ^= self.apart[:, :1]
         return Arrivals(self.content, keys, self.compared, self.sets, apart=self.apart)
+
+    def together(self) -> Arrivals:
+        """Return the same documents as if nothing kept them apart."""
+        if self.apart is None:
+            return self
+        apart = self.apart[:, :1]
+        return replace(self, content=self.content ^ apart, keys=self.keys ^ apart, apart=None)
 
 
 def join_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
@@ -119,7 +127,7 @@ class StoredSignatures(NamedTuple):
 class SignatureCodec:
     """Packs stored signatures: whole slots, or the band keys and a few bits of each slot.
 
-    With groups, the hash of a document's group follows.
+    The hashes that keep documents apart follow: see `Arrivals.apart`.
     """
 
     options: Options
@@ -143,40 +151,50 @@ class SignatureCodec:
     def blob_bytes(self) -> int:
         """The size of a document's blob."""
         columns, kind = bulk.packed_shape(self.options.spec)
-        return self._key_bytes + columns * np.dtype(kind).itemsize + 8 * self.grouped
+        return self._key_bytes + columns * np.dtype(kind).itemsize + 8 * self.hashes
+
+    @property
+    def hashes(self) -> int:
+        """The number of hashes that keep a document apart."""
+        return self.grouped + self.options.distinguish.numbers
 
     def pack(
         self, keys: Keys, compared: NDArray[Any], apart: NDArray[np.uint64] | None
     ) -> list[Any]:
         """Return the blobs of documents."""
-        if not self.grouped and not self.options.spec.narrow:
+        if not self.hashes and not self.options.spec.narrow:
             return list(np.ascontiguousarray(compared))
         parts = [keys] if self.options.spec.narrow else []
         parts += [compared]
-        if self.grouped:
-            parts += [np.zeros((len(compared), 1), np.uint64) if apart is None else apart[:, None]]
+        if self.hashes:
+            parts += [np.zeros((len(compared), self.hashes), np.uint64) if apart is None else apart]
         rows = [np.ascontiguousarray(part).view(np.uint8) for part in parts]
         return list(np.concatenate(rows, axis=1))
 
-    def unpack_groups(self, blobs: Iterable[bytes]) -> NDArray[np.uint64] | None:
-        """Return the hashes of the groups from the blobs of documents; None without groups."""
-        if not self.grouped:
+    def unpack_apart(self, blobs: Iterable[bytes]) -> NDArray[np.uint64] | None:
+        """Return what keeps documents apart from their blobs; None if nothing does."""
+        if not self.hashes:
             return None
-        return np.frombuffer(b"".join(blob[-8:] for blob in blobs), np.uint64)
+        data = b"".join(blob[-8 * self.hashes :] for blob in blobs)
+        return np.frombuffer(data, np.uint64).reshape(-1, self.hashes)
+
+    def groups(self, apart: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
+        """Return the hashes of documents' groups alone; None without groups."""
+        return np.bitwise_xor.reduce(apart, axis=1) if apart is not None and self.grouped else None
 
     def unpack(self, blobs: Sequence[bytes]) -> StoredSignatures:
         """Return the band keys and the compared part of signatures from the blobs of documents."""
         _, kind = bulk.packed_shape(self.options.spec)
         rows = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), -1)
-        first, apart = self._key_bytes, self.unpack_groups(blobs)
-        rows = rows[:, : rows.shape[1] - 8 * self.grouped]
+        first, apart = self._key_bytes, self.unpack_apart(blobs)
+        rows = rows[:, : rows.shape[1] - 8 * self.hashes]
         compared: NDArray[Any] = np.ascontiguousarray(rows[:, first:]).view(kind)
         if first:
             keys: Keys = np.ascontiguousarray(rows[:, :first]).view(np.uint64)
         else:
             keys = self.lsh.keys(compared)
             if apart is not None:
-                keys ^= apart[:, None]
+                keys ^= apart[:, :1]
         return StoredSignatures(keys, compared, apart)
 
 
@@ -214,8 +232,15 @@ class ArrivalSketcher:
     @classmethod
     def of(cls, settings: IndexSettings, key: Key | None, counters: Counters) -> ArrivalSketcher:
         """Make the sketcher of an index."""
-        spec = settings.options.spec
-        return cls(settings, Sketcher(spec, settings.ignored, key, settings.frequencies), counters)
+        options = settings.options
+        sketcher = Sketcher(
+            options.spec,
+            settings.ignored,
+            key,
+            settings.frequencies,
+            numbers=options.distinguish.numbers,
+        )
+        return cls(settings, sketcher, counters)
 
     def sketch_texts(
         self, texts: Sequence[str], lsh: Tables, apart: NDArray[np.uint64] | None = None
@@ -284,15 +309,24 @@ class ArrivalSketcher:
         `groups` are those of the documents, if their sketches have none.
         """
         _require_fit(sketch, self.settings.options.spec)
-        if sketch.apart is not None and not self.settings.within:
+        if (sketch.distinct is not None) != self.settings.options.distinguish.numbers:
+            how = "without" if sketch.distinct is None else "with"
+            raise ParameterError(
+                f"the sketches were made {how} what distinguishes documents, unlike this index: "
+                "make them with its sketcher (Index.sketcher), or give texts"
+            )
+        grouped = sketch.apart is not None and (
+            sketch.distinct is None or not np.array_equal(sketch.apart, sketch.distinct)
+        )
+        if grouped and not self.settings.within:
             raise ParameterError(
                 "this index has no groups, and the sketches were made within groups: make them "
                 "without, or an index with within"
             )
         apart = self.hash_groups(groups, len(sketch.content))
-        if sketch.apart is not None and any(group is not None for group in groups or ()):
+        if grouped and any(group is not None for group in groups or ()):
             raise ParameterError("the sketches were made within groups: leave out within")
-        if sketch.apart is None and apart is not None:
+        if not grouped and apart is not None:
             sketch = keep_apart(sketch, apart)
         shingles = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
         empty = sketch.empty.tolist() if len(shingles.data) else []
@@ -308,7 +342,7 @@ class ArrivalSketcher:
         keys = sketch.keys(lsh)
         shingles = sketch.shingles
         places = [row for row in range(len(sketch.content)) if row not in rejected]
-        content, apart = sketch.content, sketch.apart
+        content, apart = sketch.content, self._hashes(sketch)
         if rejected:
             chosen = np.array(places, np.int64)
             apart = None if apart is None else apart[chosen]
@@ -318,6 +352,14 @@ class ArrivalSketcher:
         order = sort_bags if spec.of_bags else sort_sets
         arrivals = Arrivals(content, keys, compared, present, order, apart)
         return SketchedTexts(arrivals, places, rejected)
+
+    def _hashes(self, sketch: SketchedDocuments) -> NDArray[np.uint64] | None:
+        """Return what keeps documents apart, as `Arrivals.apart` has it."""
+        if sketch.apart is None:
+            return None
+        if sketch.distinct is None or not self.settings.within:
+            return sketch.apart[:, None]
+        return np.stack([sketch.apart, sketch.distinct], axis=1)
 
 
 def _require_fit(sketch: SketchedDocuments, spec: Spec) -> None:

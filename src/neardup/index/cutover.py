@@ -254,10 +254,11 @@ class Follower:
             source_rows = self.source.rows(numbers)
             rows = [source_rows[number] for number in sorted(source_rows) if number not in existing]
             texts = self._texts.of(rows)
-            signatures = self.source.blobs("signatures", list(texts)) if self._codec.grouped else {}
+            signatures = self.source.blobs("signatures", list(texts)) if self._codec.hashes else {}
         self._dropped |= {row.number: (row.id, NO_TEXT) for row in rows if row.number not in texts}
         rows = [row for row in rows if row.number in texts]
-        groups = self._codec.unpack_groups(signatures[row.number] for row in rows)
+        apart = self._codec.unpack_apart(signatures[row.number] for row in rows)
+        groups = self._codec.groups(apart)
         return rows, [texts[row.number] for row in rows], groups
 
     def _free_ids(self, rows: list[Row]) -> None:

@@ -32,12 +32,10 @@ from neardup.index.arrivals import SignatureCodec
 from neardup.index.folder import ADDITIONS, write_durably
 from neardup.index.load import Loader, new_index
 from neardup.index.settings import IndexSettings
-from neardup.index.store import BLOBS, Row, Store
+from neardup.index.store import BLOBS, VERSIONS, Row, Store
 from neardup.runtime import SILENT, Progress
 
 KIND: Final = "index export"
-VERSION, GROUPED = 1, 2
-"""Without groups of documents, and with them, whose signatures are longer."""
 AT_ONCE: Final = 2_048
 """Documents of a block."""
 
@@ -51,12 +49,13 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
     with store.snapshot():
         documents = store.counts()[0]
         progress.stage("exporting", documents, "documents")
-        stored = IndexSettings.of_stored(store.meta(), str(store.path)).stored
+        settings = IndexSettings.of_stored(store.meta(), str(store.path))
+        stored = settings.stored
         plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
         with BlockWriter(
             file,
             KIND,
-            version=GROUPED if "within" in plain else VERSION,
+            version=settings.version,
             settings=plain,
             documents=documents,
             last_number=store.last_number(),
@@ -124,10 +123,11 @@ class Export(BlockReader):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, KIND)
-        if self.header.get("version") not in (VERSION, GROUPED):
+        if self.header.get("version") not in VERSIONS:
             raise FormatError(
                 f"{file}: version {self.header.get('version')!r} of the export is not known, this "
-                f"neardup reads versions {VERSION} and {GROUPED}: use the neardup that wrote it"
+                f"neardup reads versions {VERSIONS[0]} to {VERSIONS[-1]}: use the neardup that "
+                "wrote it"
             )
 
     def damaged(self, why: str) -> FormatError:

@@ -23,7 +23,7 @@ from neardup.explanation import (
 )
 from neardup.formatting import format_similarity, make_printable
 from neardup.index.answer import DUPLICATE, REJECTED, Answer, Document, SimilarDocument
-from neardup.index.arrivals import Arrivals, ArrivalSketcher, SketchedTexts
+from neardup.index.arrivals import Arrivals, ArrivalSketcher, SignatureCodec, SketchedTexts
 from neardup.index.decider import Decider
 from neardup.index.lookup import ALL
 from neardup.index.store import Row
@@ -359,7 +359,8 @@ def _compare_with(
     shown = [at for place, at in enumerate(best) if place < NEAREST or numbers[at] == witness]
     listed = numbers[shown].tolist()
     sets = view.shingles([number, *listed])
-    keys = view.stored_arrivals(listed, [rows[other].content for other in listed]).keys
+    others = view.stored_arrivals(listed, [rows[other].content for other in listed])
+    own, keys = arrival.together().keys[0], others.together().keys
     return [
         ComparedDocument(
             rows[other].id,
@@ -370,7 +371,7 @@ def _compare_with(
             count_common(*(np.frombuffer(sets[n], np.uint64) for n in (number, other)))
             if {number, other} <= sets.keys()
             else None,
-            tuple((np.flatnonzero(its_keys == arrival.keys[0]) + 1).tolist()),
+            tuple((np.flatnonzero(its_keys == own) + 1).tolist()),
         )
         for at, other, its_keys in zip(shown, listed, keys, strict=True)
     ]
@@ -396,17 +397,29 @@ def explain_stored_pair(view: View, a: Document, b: Document) -> PairVerdict:
             raise TablesBehind
         arrival = view.stored_arrivals([later.number], [rows[later.number].content])
         compared = _compare_with(view, arrival, later.number, sooner.number, rows)
-        both = view.store.blobs("signatures", list(rows)).values()
+        numbers = [a.number, b.number]
+        both = view.stored_arrivals(numbers, [rows[number].content for number in numbers])
     facts = PairFacts(arrival.keys.shape[1], arrival.keys.shape[1], 1.0, True, True)
-    groups = view.codec.unpack_groups(both)
-    apart = ("--within",) if groups is not None and len(set(groups.tolist())) > 1 else ()
+    apart = tuple(_kept_apart(view.codec, both.apart))
+    content = both.together().content
     for one in compared:
-        identical = rows[a.number].content == rows[b.number].content
+        identical = bool((content[0] == content[1]).all())
         tables = arrival.keys.shape[1]
         facts = PairFacts(
             len(one.buckets), tables, one.similarity, one.exact, identical, apart, part
         )
     return explain_pair(options, _decided(a), _decided(b), facts)
+
+
+def _kept_apart(codec: SignatureCodec, apart: NDArray[np.uint64] | None) -> Iterator[str]:
+    """Yield the options that keep two documents apart, by their hashes."""
+    if apart is None:
+        return
+    groups, distinguish = codec.groups(apart), codec.options.distinguish
+    if groups is not None and groups[0] != groups[1]:
+        yield "--within"
+    if distinguish and apart[0, -1] != apart[1, -1]:
+        yield f"--distinguish {distinguish}"
 
 
 def _decided(document: Document) -> DecidedDocument:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from neardup.errors import FormatError, UsageError
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.load import Loader, new_index
-from neardup.index.settings import POINT_NAMES, IndexSettings, changed, options_of
+from neardup.index.settings import DISTINGUISH, POINT_NAMES, IndexSettings, changed, options_of
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
 from neardup.lsh.bands import Tables
@@ -117,8 +117,8 @@ def _check(saved: SketchSet, where: Path) -> None:
     """Refuse sketches of runs whose documents an index would judge differently."""
     columns = [shard.reading.columns for shard in saved.shards]
     option = None
-    if any(one.distinguishes for one in columns):
-        option = "--distinguish"
+    if any(one.distinguish for one in columns):
+        option = "--distinguish COLUMN"
     elif any(one.id_option == "merge-rows" for one in columns) or any(
         file.note_of(block).get(OPEN) for file in saved.files for block in range(len(file))
     ):
@@ -152,6 +152,8 @@ def _options(saved: SketchSet, record: dict[str, Any] | None, changes: dict[str,
         point = {"tables": ",".join(f"{bands}x{rows}" for bands, rows in saved_bands[0])}
     if saved.spec.sketch == "simhash" and point.get("verify") != "exact":
         point.pop("threshold", None)
+    if any(shard.reading.columns.numbers for shard in saved.shards):
+        point[DISTINGUISH] = "numbers"
     options = options_of(saved.spec, point)
     return changed(options, changes) if changes else options
 
@@ -232,7 +234,8 @@ def _load(
     contents = np.ascontiguousarray(block.column("content").T)
     compared = np.ascontiguousarray(read_compared(block.file, block.number).T)
     keys = _keys(block, codec.lsh) if codec.options.spec.narrow else None
-    apart = block.column("apart") if codec.grouped else None
+    hashes = [block.column(name) for name in ("apart", "distinct")[: codec.hashes]]
+    apart = np.stack(hashes, axis=1) if hashes else None
     numbers = decided.numbers
     for start in range(0, len(loaded), AT_ONCE):
         rows = loaded[start : start + AT_ONCE]

@@ -117,7 +117,7 @@ class Generation:
         """Make the folder of a generation without documents."""
         try:
             path.mkdir(exist_ok=True, mode=0o700)
-            Store.create(path / folder.STORE, settings.stored)
+            Store.create(path / folder.STORE, settings.stored, settings.version)
             sync_path(path)
         except OSError as error:
             raise write_error(path, error) from None

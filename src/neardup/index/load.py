@@ -269,7 +269,7 @@ def new_index(path: Path, settings: IndexSettings) -> Iterator[Loader]:
     try:
         (temporary / folder.FIRST).mkdir(mode=0o700, parents=True)
         file = temporary / folder.FIRST / folder.STORE
-        Store.create(file, settings.stored)
+        Store.create(file, settings.stored, settings.version)
         store = Store(file)
         try:
             yield Loader(store)

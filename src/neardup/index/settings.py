@@ -13,15 +13,16 @@ from neardup.keys import Key
 from neardup.lsh.curve import format_layout
 from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
 from neardup.option_table import options_of as rows_of
-from neardup.options import Options, Strip, with_preset
+from neardup.options import Distinguish, Options, Strip, parse_distinguish, with_preset
 from neardup.spec import KEYED, STRIPS, Spec, check_whole
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
-SPEC_NAMES: Final = tuple(rows_of(SpecOptions))
+DISTINGUISH: Final = "distinguish"
+SPEC_NAMES: Final = (*rows_of(SpecOptions), DISTINGUISH)
 POINT_NAMES: Final = tuple(rows_of(PointOptions))
-"""Names of options: of the specification, fixed when documents are sketched; and of the operating
-point, which can change at any time."""
+"""Names of options: of the specification and what distinguishes documents, fixed when documents are
+sketched; and of the operating point, which can change at any time."""
 
 
 SPEC_AND_OPTIONS: Final = (
@@ -58,6 +59,12 @@ class IndexSettings:
                 "an index keeps the first of several copies, and clusters are stars: leave out "
                 "keep and cluster"
             )
+        _require_no_columns(self.options.distinguish)
+
+    @property
+    def version(self) -> int:
+        """The version of the formats that store such documents, one of `store.VERSIONS`."""
+        return 3 if self.options.distinguish else 2 if self.within else 1
 
     @property
     def stored(self) -> dict[str, Any]:
@@ -95,8 +102,20 @@ class IndexSettings:
             ) from None
 
 
+def _require_no_columns(distinguish: Distinguish) -> None:
+    if distinguish.columns:
+        name = distinguish.columns[0]
+        raise ParameterError(
+            f"an index distinguishes numbers, not columns such as {name!r}: use within (--within "
+            f"{name}), which keeps documents apart by one column"
+        )
+
+
 def stated(options: Options) -> dict[str, Any]:
-    """Return an operating point in full, by the names of its options."""
+    """Return an operating point in full, by the names of its options.
+
+    Also what distinguishes documents, if anything does.
+    """
     point: dict[str, Any] = {
         "threshold": options.threshold,
         "recall": options.recall,
@@ -104,6 +123,8 @@ def stated(options: Options) -> dict[str, Any]:
         "verify": options.verify,
         "measure": options.measure,
     }
+    if options.distinguish:
+        point[DISTINGUISH] = str(options.distinguish)
     if options.by_bits:
         return point | {"hamming": options.hamming, "blocks": options.blocks}
     return point | {"tables": format_layout(options.curve)}
@@ -111,8 +132,11 @@ def stated(options: Options) -> dict[str, Any]:
 
 def options_of(spec: Spec, point: dict[str, Any]) -> Options:
     """Return the options of a specification and an operating point, as `stated` gives it."""
-    _require_known(point, POINT_NAMES)
-    return Options(spec=spec, strip=Strip(html=spec.strip == "html"), **given_options(point))
+    _require_known(point, (*POINT_NAMES, DISTINGUISH))
+    given = given_options(point)
+    distinguish = parse_distinguish(given.pop(DISTINGUISH, None) or None)
+    strip = Strip(html=spec.strip == "html")
+    return Options(spec=spec, strip=strip, distinguish=distinguish, **given)
 
 
 def changed(options: Options, point: dict[str, Any]) -> Options:
@@ -144,7 +168,7 @@ def new_options(spec: Spec | None, key: Key | None, options: dict[str, Any]) -> 
     options = _without_none(options)
     if spec is None:
         return Options.of(key=key, **options)
-    point = _named(options, POINT_NAMES)
+    point = _named(options, (*POINT_NAMES, DISTINGUISH))
     if len(point) < len(options):
         raise ParameterError(SPEC_AND_OPTIONS)
     return options_of(spec, point)
@@ -161,6 +185,13 @@ def require_options(
     _require_known(options, (*SPEC_NAMES, *POINT_NAMES))
     options = with_preset(options)
     point, named = _named(options, POINT_NAMES), _named(options, SPEC_NAMES)
+    apart = parse_distinguish(named.pop(DISTINGUISH, None))
+    _require_no_columns(apart)
+    if apart and apart != existing.distinguish:
+        raise ParameterError(
+            f"this index was made without distinguish {apart}: leave it out, or change the index "
+            "with reindex (neardup index reindex)"
+        )
     if named:
         spec = _spec(existing.spec, key, named)
     if spec is not None:
@@ -221,14 +252,17 @@ def respecify_settings(
     """
     changes = _without_none(changes)
     _require_known(changes, (*NAMES, *POINT_NAMES))
-    named = _named(changes, NAMES)
+    named, point = _named(changes, NAMES), _named(changes, POINT_NAMES)
+    if DISTINGUISH in named:
+        apart = named.pop(DISTINGUISH)
+        point[DISTINGUISH] = apart if isinstance(apart, str) else ",".join(apart)
     if spec is not None and named:
         raise ParameterError(SPEC_AND_OPTIONS)
     options = current.options
     new_spec = _spec(options.spec, key, named) if spec is None else spec
     _require_lists(options.spec, new_spec)
     return IndexSettings(
-        _operating_point(options, new_spec, _named(changes, POINT_NAMES)),
+        _operating_point(options, new_spec, point),
         current.keep_texts if keep_texts is None else keep_texts,
         current.ignored if new_spec.ignored else IgnoredLines(),
         current.frequencies if new_spec.weights else Frequencies(),
@@ -290,6 +324,6 @@ def _operating_point(current: Options, spec: Spec, point: dict[str, Any]) -> Opt
             base.pop(name, None)
     if (spec.sketch == "simhash") != current.by_bits:
         verify = "estimate" if spec.sketch == "simhash" else "exact"
-        base = {"limit": current.limit, "verify": verify}
+        base = {"limit": current.limit, "verify": verify} | _named(base, [DISTINGUISH])
     options = options_of(spec, base)
     return changed(options, point) if point else options

@@ -29,8 +29,8 @@ from neardup.errors import FormatError, OutputError
 from neardup.formats.tables import write_error
 from neardup.index.connections import Connections
 
-VERSION, GROUPED = 1, 2
-"""Format versions: without groups of documents, and with them, whose signatures are longer."""
+VERSIONS: Final = (1, 2, 3)
+"""Format versions: signatures alone, with the groups of documents, with their numbers."""
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
@@ -108,14 +108,14 @@ class Store:
 
     def _check_version(self) -> None:
         version = self._reader().execute("PRAGMA user_version").fetchone()[0]
-        if version not in (VERSION, GROUPED):
+        if version not in VERSIONS:
             raise FormatError(
-                f"{self.path}: format version {version}, this neardup reads versions {VERSION} and "
-                f"{GROUPED}: use the neardup that wrote it, or build the index again"
+                f"{self.path}: format version {version}, this neardup reads versions {VERSIONS[0]} "
+                f"to {VERSIONS[-1]}: use the neardup that wrote it, or build the index again"
             )
 
     @classmethod
-    def create(cls, path: Path, meta: dict[str, Any]) -> None:
+    def create(cls, path: Path, meta: dict[str, Any], version: int) -> None:
         """Make a new file, which is complete as soon as it has its name."""
         temporary = path.with_name(f".{path.name}.tmp")
         for old in path.parent.glob(f"{temporary.name}*"):
@@ -127,7 +127,6 @@ class Store:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.executescript(SCHEMA)
-            version = GROUPED if "within" in meta else VERSION
             connection.execute(f"PRAGMA user_version={version}")
             connection.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -22,10 +22,10 @@ from neardup.formats.blocks import BlockReader
 from neardup.index import folder
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.generation import opened_store
-from neardup.index.settings import IndexSettings, stated
+from neardup.index.settings import DISTINGUISH, IndexSettings, stated
 from neardup.index.store import Row, Store
 from neardup.index.validation import decode_text
-from neardup.options import Options
+from neardup.options import Distinguish, Options
 from neardup.pipeline.sketch_files import (
     KEYS,
     PACKED,
@@ -43,8 +43,9 @@ from neardup.text.lines import IgnoredLines
 
 AT_ONCE: Final = 2_048
 """Documents that are read at a time."""
-NOT_COMPARED: Final = ("recall", "verify")
-"""Options of the operating point that may be others: bands are stated, and estimates are known."""
+NOT_COMPARED: Final = ("recall", "verify", DISTINGUISH)
+"""Options of the operating point that may be others: bands are stated, and estimates are known; or
+that are compared by themselves."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,18 @@ class IndexCorpus:
                     f"{asked.get(name)}: give --{name} {has[name]}, or change the index with "
                     "neardup index retune"
                 )
-        if columns.distinguishes:
+        made = self.settings.options.distinguish
+        if made != Distinguish(columns.numbers, columns.distinguish):
+            how = f"with --distinguish {made}" if made else "without --distinguish"
             raise UsageError(
-                f"--against {self.path}: the index was made without --distinguish, and its "
-                "documents would never match: leave it out, or give the files themselves"
+                f"--against {self.path}: the index was made {how}, and its documents would never "
+                "match: give the same --distinguish, or give the files themselves"
             )
         within = self.settings.within
         if bool(within) != bool(columns.within):
-            made = f"with --within {within}" if within else "without --within"
+            how = f"with --within {within}" if within else "without --within"
             raise UsageError(
-                f"--against {self.path}: the index was made {made}, and its documents would never "
+                f"--against {self.path}: the index was made {how}, and its documents would never "
                 f"match: {'give' if within else 'leave out'} --within, or give the files themselves"
             )
 
@@ -133,9 +136,12 @@ class IndexCorpus:
         blobs = self.store.blobs("signatures", numbers)
         codec = SignatureCodec.of(self.settings)
         keys, compared, apart = codec.unpack([blobs[number] for number in numbers])
-        groups = {} if apart is None else {"apart": apart}
+        groups = {}
         if apart is not None:  # the keys of sketch files are those without groups
-            keys = keys ^ apart[:, None]
+            keys = keys ^ apart[:, :1]
+            groups["apart"] = apart[:, 0].copy()
+            if self.settings.options.distinguish:
+                groups["distinct"] = apart[:, -1].copy()
         content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
         signatures: dict[str, Any] = (
             {KEYS: np.ascontiguousarray(keys.T), PACKED: np.ascontiguousarray(compared.T)}

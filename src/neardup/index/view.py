@@ -376,7 +376,7 @@ class Probing:
         sketch.update_hashes(shingles.data[shingles.offsets[row] : shingles.offsets[row + 1]])
         rows: list[Integers] = []
         turns = [0] * bands.count
-        group = 0 if arrivals.apart is None else int(arrivals.apart[row])
+        group = 0 if arrivals.apart is None else int(arrivals.apart[row, 0])
         for table, key in probe_keys(arrivals.compared[row], sketch.seconds, bands, self.most):
             if turns[table] == len(rows):
                 rows.append(arrivals.keys[row].copy())

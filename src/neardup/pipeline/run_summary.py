@@ -57,8 +57,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
         lines.append(format_largest_clusters(finished.largest))
     for name, witness, similarity in finished.examples:
         lines.append(format_example(options, name, witness, similarity))
-    if options.distinguish:
-        vetoed = record["counts"]["vetoed"]
+    if (vetoed := record["counts"].get("vetoed")) is not None:
         listed = "; vetoed.parquet lists them" if vetoed else ""
         lines.append(format_vetoed(vetoed, options.distinguish) + listed)
     lines += format_rejected(record["reasons"], counts["rejected"])

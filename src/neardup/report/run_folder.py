@@ -40,7 +40,7 @@ class ReportedCounts:
     rejected: int
     identical: int = 0
     comparisons: int = 0
-    vetoed: int = 0
+    vetoed: int | None = None
     removed_by_earlier: int | None = None
 
     def __post_init__(self) -> None:

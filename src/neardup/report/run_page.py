@@ -74,7 +74,7 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     if record.cut is not None:
         unit = record.spec.get("unit", "part")
         yield "cut", sections.cut(record.cut, unit, most_cut(run))
-    if record.parameters.get("distinguish"):
+    if record.counts.vetoed is not None:
         yield "vetoed", vetoed_section(run, record)
     figures = largest_clusters(run)
     listed = cluster_list(run, record.counts.removed) if figures.largest else Html()
