@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sqlite3
 from pathlib import Path
@@ -258,4 +259,9 @@ def test_a_service_distinguishes_numbers(tmp_path: Path) -> None:
         texts = [f"{text} and {number}" for number in (1, 2, 3)]
         got = client.post("/v1/check", json={"texts": texts})
         assert [one["duplicate_of"] for one in got.json()["answers"]] == ["1", "2", None]
-        assert client.get("/v1/stats").json()["parameters"]["distinguish"] == "numbers"
+        stats = client.get("/v1/stats").json()
+        assert stats["parameters"]["distinguish"] == "numbers"
+        slots = base64.b64encode(bytes(4 * stats["spec"]["slots"])).decode()
+        signature = {"fingerprint": stats["fingerprint"], "slots": slots}
+        got = client.post("/v1/check", json={"signature": signature})
+        assert got.status_code == 400 and "what distinguishes documents" in got.text, got.text
