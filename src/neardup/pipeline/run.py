@@ -97,9 +97,14 @@ def _stored(inputs: Iterable[InputFile]) -> list[InputFile]:
     return [file for file in inputs if not is_standard_input(file)]
 
 
-def find_near_duplicates(job: Job, folder: Path, progress: Progress) -> record.FinishedRun:
-    """Find near-duplicates, and write everything that belongs into OUT to `folder`."""
-    clock = record.StageClock()
+def find_near_duplicates(
+    job: Job, folder: Path, progress: Progress, clock: record.StageClock | None = None
+) -> record.FinishedRun:
+    """Find near-duplicates, and write everything that belongs into OUT to `folder`.
+
+    `clock` is that of a run which has begun already.
+    """
+    clock = clock or record.StageClock()
     with record.InputHasher(job.backend) as hasher:
         with clock.stage("sketch"):
             read = sketch_inputs(job, folder, progress)

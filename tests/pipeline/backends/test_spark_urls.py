@@ -96,6 +96,9 @@ def test_kept_json_lines_are_unchanged(spark, tmp_path):
     assert record["counts"]["kept"] == len(want.kept)
     assert record["counts"]["documents"] == len(some) + len(bad) == len(some) + 8
     assert record["reasons"]["JSON, but not an object"] == 1
+    times = record["seconds"]  # of all of it: also while Spark reads and writes the URLs
+    assert [one["name"] for one in record["stages"]][:1] == ["read"] and times["write"] > 0
+    assert times["total"] >= sum(times.values()) - times["total"] - 0.01
     size = sum(file.stat().st_size for file in tmp_path.glob("?.jsonl*"))
     assert record["inputs"][0]["size"] == size
     assert finished.largest[0] == (str(want.clusters[0].id), want.clusters[0].size - 1)

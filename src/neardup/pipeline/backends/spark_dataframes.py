@@ -38,7 +38,7 @@ from neardup.corpus.jsonl import parse_lines
 from neardup.errors import UsageError
 from neardup.pipeline.backends.spark_failures import tag_errors, translate_spark_errors
 from neardup.pipeline.job import Job
-from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.record import FinishedRun, StageClock
 from neardup.pipeline.run import find_near_duplicates
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.runtime import Progress
@@ -321,6 +321,7 @@ class DataFrameRun:
 
     job     its inputs are found when they are written
     folder  empty at first; what it contains is needed as long as the frames of the run are
+    clock   times the run, and its reading of the frames
     """
 
     job: Job
@@ -328,10 +329,17 @@ class DataFrameRun:
     earlier: DataFrameInput | None
     folder: Path
     progress: Progress
+    clock: StageClock = field(default_factory=StageClock)
 
     @cached_property
     def finished(self) -> FinishedRun:
         """The finished run; it begins when this is first asked for."""
+        with self.clock.stage("read"):
+            self._write_documents()
+        return self._run(self.job, self.clock)
+
+    def _write_documents(self) -> None:
+        """Write the documents to files, which Spark reads for it."""
         documents, earlier = self.folder / DOCUMENTS, self.folder / EARLIER
         self.new.write(documents)
         if self.earlier is not None:
@@ -342,9 +350,8 @@ class DataFrameRun:
                 )
             self.earlier.write(earlier)
             require_separate_ids(self.new.ids(documents), self.earlier.ids(earlier))
-        return self._run(self.job)
 
-    def _run(self, job: Job) -> FinishedRun:
+    def _run(self, job: Job, clock: StageClock) -> FinishedRun:
         earlier = (self.folder / EARLIER,) if self.earlier is not None else ()
         options = InputOptions(format=self.new.format)
         files = find_inputs([self.folder / DOCUMENTS], **options)
@@ -364,7 +371,7 @@ class DataFrameRun:
         )
         with hold_signals() as obey:
             shown = InterruptibleProgress(self.progress, obey)
-            finished = find_near_duplicates(job, run, shown)
+            finished = find_near_duplicates(job, run, shown, clock)
         finished.record["parameters"]["against"] = []
         return finished
 
@@ -394,7 +401,7 @@ class DataFrameRun:
     @cached_property
     def pairs(self) -> DataFrame:
         """All similar pairs that share a bucket; found when first asked for, by the same files."""
-        self._run(replace(self.job, pairs=True, kept=False))
+        self._run(replace(self.job, pairs=True, kept=False), StageClock())
         return self.table("pairs")
 
 

@@ -38,7 +38,7 @@ from neardup.pipeline.backends.spark_dataframes import (
 from neardup.pipeline.backends.spark_failures import translate_spark_errors
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES
-from neardup.pipeline.record import FinishedRun
+from neardup.pipeline.record import FinishedRun, StageClock
 from neardup.runtime import SILENT, Progress
 
 FILE_SCHEME = "file://"
@@ -192,6 +192,7 @@ def dedup_urls(
         progress: Shows the stages.
     """
     assert isinstance(job.backend, SparkBackend)  # noqa: S101
+    clock = StageClock()
     spark = job.backend.spark
     place = UrlPath(spark, out)
     check_output_url(place, [*inputs, *against], force)
@@ -200,7 +201,8 @@ def dedup_urls(
     new = open_input(spark, inputs, kind, job.columns)
     earlier = open_input(spark, against, kind, job.columns.plain) if against else None
     with shared_folder(spark, work) as folder:
-        run = DataFrameRun(replace(job, kept=kind == "jsonl"), new, earlier, folder, progress)
+        stored = replace(job, kept=kind == "jsonl")
+        run = DataFrameRun(stored, new, earlier, folder, progress, clock)
         finished = run.finished
         finished.record["parameters"] |= {
             "against": list(map(hide_secrets, against)),
@@ -219,7 +221,9 @@ def dedup_urls(
         (place / WRITING).write(b"")
         _delete_run(place)
         try:
-            _write_tables(place, run, job)
+            with clock.stage("write"):
+                _write_tables(place, run, job)
+            finished.record.update(seconds=clock.seconds, stages=clock.stages)
             (place / REPORT).write((folder / RUN / REPORT).read_bytes())
             data = json.dumps(finished.record, indent=2, ensure_ascii=False) + "\n"
             (place / RUN_FILE).write(data.encode())
