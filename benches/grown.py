@@ -6,6 +6,7 @@ counts by kind of edit (`.json`) and the planted pairs with exact Jaccard >= 0.9
 
 `ciphered` repeats a corpus; in each repetition the letters are others. Words stay words, so the
 duplicates inside a repetition stay as similar as they were, and none are between repetitions.
+`shuffled` does so with compact lines and strings as ids, a compressed file each repetition.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import orjson
+import pyarrow as pa
 from harness import documents, shingles
 
 SEED = 1
@@ -30,6 +32,7 @@ ORIGINAL_EVERY = 5
 SIMILAR = 0.9
 VOCABULARY_DOCUMENTS = 20_000
 SAID_EVERY = 500_000
+PIECE = 8 << 20
 
 KINDS = {
     "exact copy": 0.05,
@@ -89,6 +92,37 @@ def ciphered(source: Path, target: Path, size: int) -> Path:
                     if out.tell() >= size:
                         return target
     raise ValueError(f"{source} is too small to make {size} bytes of it")
+
+
+def letters_of(turn: int) -> bytes:
+    """What `shuffled` translates letters by, ids included."""
+    others = bytes(random.Random(turn).sample(ROTATED, len(ROTATED)))
+    return bytes.maketrans(ROTATED + ROTATED.upper(), others + others.upper())
+
+
+def shuffled(source: Path, folder: Path, turns: int) -> Path:
+    """`turns` files, each the source in other letters; `t07-` is before the ids of number 7."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for turn in range(turns):
+        target = folder / f"part-{turn:02}.jsonl.zst"
+        if target.exists():
+            continue
+        letters = letters_of(turn)
+        # Quotes inside of strings are escaped, so these occur where they belong alone.
+        head, middle = b'{"id":"', b'","text":"'
+        with (
+            source.open("rb") as lines,
+            writing(target) as raw,
+            pa.CompressedOutputStream(raw, "zstd") as out,
+        ):
+            while block := lines.read(PIECE) + lines.readline():
+                block = block.translate(letters)
+                block = block.replace(head.translate(letters), b"%st%02d-" % (head, turn))
+                out.write(block.replace(middle.translate(letters), middle))
+        print(
+            f"  {target.name}: {target.stat().st_size / 1e6:,.0f} MB", file=sys.stderr, flush=True
+        )
+    return folder
 
 
 @contextmanager
