@@ -101,3 +101,16 @@ def test_several_tables_are_searched_in_one_call(documents):
             assert numbers[here].tolist() == expected.tolist()
             assert (rows[here] == row).all()
             place += len(expected)
+
+
+def test_free_slots_are_zero_because_snapshots_store_them():
+    rng = np.random.default_rng(5)
+    table = PostingTable()
+    for _ in range(3):
+        dirty = [np.full(1 << 12, 0xA5, np.uint8) for _ in range(64)]  # what malloc gives again
+        del dirty
+        keys = rng.integers(1, 2**63, 900, np.uint64)
+        table.put(keys, rng.integers(1, 1 << 20, 900).astype(np.uint32))
+    assert not table.keys[table.values == 0].any()
+    used = int(table.state[1])
+    assert not table.numbers[used:].any()

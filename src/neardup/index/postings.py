@@ -30,14 +30,17 @@ PARTS: Final = ("keys", "values", "numbers", "following", "state")
 
 
 class PostingTable:
-    """A hash table from keys to ascending document numbers. One writer, or many readers."""
+    """A hash table from keys to ascending document numbers. One writer, or many readers.
+
+    Free slots are zero: a snapshot stores them too, and must not have what was in memory before.
+    """
 
     def __init__(self, slots: int = LEAST_SLOTS, nodes: int = LEAST_NODES) -> None:
         self._take(
-            np.empty(slots, np.uint64),
+            np.zeros(slots, np.uint64),
             np.zeros(slots, np.uint32),
-            np.empty(nodes, np.uint32),
-            np.empty(nodes, np.uint32),
+            np.zeros(nodes, np.uint32),
+            np.zeros(nodes, np.uint32),
             np.zeros(3, np.int64),
         )
 
@@ -136,7 +139,7 @@ class PostingTable:
         keys, values, numbers, following, state = self.parts
         if state[0] >= int(len(keys) * MOST_LOAD):
             slots = int(len(keys) * GROWTH)
-            keys, values = np.empty(slots, np.uint64), np.zeros(slots, np.uint32)
+            keys, values = np.zeros(slots, np.uint64), np.zeros(slots, np.uint32)
             kernels.postings_grow(self.keys, self.values, keys, values)
         if state[1] + 2 > len(numbers):
             nodes = int(len(numbers) * GROWTH)
