@@ -2,6 +2,7 @@
 
     python benches/predicted.py --data DIR [--only rfc_10k,linux] [--work DIR]
 
+Six corpora are those that the models were fitted on; three are made up (`generated.py`).
 For each corpus a plan is made from a sample of it, as a user would, then `neardup dedup` runs with
 that plan, and a second time for its pairs, which are compared with all similar pairs: those of the
 corpus' own exact join, or of one made here. Results go to `benches/results/predicted.json` and
@@ -27,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora import count_of, plain
+from generated import RECIPES, generate
 from harness import documents
 from measure import Measured, measured
 from pyarrow import csv
@@ -65,6 +67,8 @@ class Bench:
     repeat: int
 
     def corpus(self, name: str) -> Path:
+        if name in RECIPES:
+            return generate(name, self.work / f"{name}.jsonl")
         return plain(self.data / CORPORA[name], self.work / f"{name}.jsonl")
 
 
@@ -223,7 +227,7 @@ def _codes(a: Any, b: Any, names: Names) -> np.ndarray:
 SUITE = Suite(
     "predicted",
     "What is predicted, beside what is measured",
-    {name: partial(predicted, name=name) for name in CORPORA},
+    {name: partial(predicted, name=name) for name in (*CORPORA, *RECIPES)},
 )
 
 
