@@ -81,8 +81,7 @@ def changed_word_similarity(words: int, options: Options) -> float | None:
     shingles = max(units - size + 1, 1)
     touched = min(first + changed, shingles) - max(first - size + 1, 0)
     touched = min(max(touched, 1), shingles)
-    same = shingles - touched
-    return same / (shingles if options.measure == "containment" else shingles + touched)
+    return options.exact_measure.of_equals(shingles - touched, shingles)
 
 
 def finds_changed_word(words: int, options: Options) -> bool:

@@ -30,7 +30,7 @@ from neardup.keyword_arguments import takes_options
 from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
 from neardup.option_table import MatchingOptions
-from neardup.options import Options, parse_strip
+from neardup.options import KeepPolicy, Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
@@ -252,15 +252,12 @@ class Corpus:
         policy = self.options.keep_policy
         takes_part = np.ones(self.size, bool)
         takes_part[list(self.rejected)] = False
-        if policy.name in ("first", "last"):
-            order = np.flatnonzero(takes_part)
-            return order if policy.name == "first" else order[::-1]
-        if policy.name == "longest":
-            order = np.argsort(-self._column("lengths", None, np.int64), kind="stable")
-        else:
-            values = concat_keep(self._keep)
-            order = by_value(values, policy.order)
-            self.undated = count_undated(values, takes_part) if policy.dates else 0
+        values = concat_keep(self._keep) if policy.column else None
+        if policy.dates and values is not None:
+            self.undated = count_undated(values, takes_part)
+        order = order_by_policy(
+            policy, self.size, lambda: self._column("lengths", None, np.int64), values
+        )
         return order[takes_part[order]]
 
     def _verifier(self, shared: Integers) -> Comparison:
@@ -295,6 +292,28 @@ class Corpus:
     def _column(self, name: str, width: int | None, dtype: type) -> NDArray[Any]:
         parts = self._columns.get(name)
         return np.concatenate(parts) if parts else np.empty((0, width) if width else 0, dtype)
+
+
+def order_by_policy(
+    policy: KeepPolicy, count: int, lengths: Callable[[], Integers], values: pa.Array | None
+) -> Integers:
+    """Return the documents in the order of a keep policy, best first, ties in input order.
+
+    Args:
+        policy: The policy.
+        count: The number of documents.
+        lengths: Returns the length of each document; called if the policy asks for it.
+        values: The value of each document in the column of the policy, if it has one.
+    """
+    match policy.name:
+        case "first":
+            return np.arange(count)
+        case "last":
+            return np.arange(count - 1, -1, -1)
+        case "longest":
+            return np.argsort(-lengths(), kind="stable")
+    assert values is not None  # noqa: S101  # all other policies have a column
+    return by_value(values, policy.order)
 
 
 def by_value(values: pa.Array, direction: str) -> Integers:

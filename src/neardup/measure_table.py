@@ -36,6 +36,7 @@ class Measure(NamedTuple):
         to_jaccard: From a similarity by this measure to the Jaccard similarity of the same sets,
             which decides whether they share a bucket; None if it is the Jaccard similarity.
         condition: What `to_jaccard` supposes of the sets, if anything.
+        of_equals: The measure of two sets of equal size: common elements, elements of each.
     """
 
     label: str
@@ -48,6 +49,7 @@ class Measure(NamedTuple):
     likeness: str = "{similarity} similar to {witness}"
     to_jaccard: Callable[[float], float] | None = None
     condition: str = ""
+    of_equals: Callable[[int, int], float] = lambda common, size: common / (2 * size - common)
 
 
 def jaccard_of_containment(containment: float, ratio: float = 1.0) -> float:
@@ -82,6 +84,7 @@ MEASURES: Final = {
         likeness="{similarity} of it is in {witness}",
         to_jaccard=jaccard_of_containment,
         condition=" for documents of equal size",
+        of_equals=lambda common, size: common / size,
     ),
     "weighted": Measure(
         label="weighted Jaccard",

@@ -148,3 +148,21 @@ def test_forged_sketches_are_an_error_that_names_them(
         tried += 1
     assert tried > 50
     assert not wrong, "\n".join(f"{name}: {error}" for name, error, _ in wrong)
+
+
+def test_sketches_of_a_later_version_are_refused_by_their_version(
+    tmp_path: Path, inputs: list[Path], saved: Path
+) -> None:
+    shutil.copytree(saved / "sketches", tmp_path / "sketches")
+    listed = tmp_path / "sketches" / "set.json"
+    original = json.loads(listed.read_bytes())
+    listed.write_text(json.dumps(original | {"version": 3}))
+    ran = neardup("dedup", *inputs, "-o", tmp_path / "out", "--against", tmp_path / "sketches")
+    assert ran.code == 1
+    assert "set.json has format version 3, this neardup reads versions 1 and 2" in ran.err
+    listed.write_text(json.dumps(original))
+    shard = tmp_path / "sketches" / original["shards"][0]["key"]
+    shard.write_bytes(shard.read_bytes().replace(b"ndblock1", b"ndblock2", 1))
+    ran = neardup("dedup", *inputs, "-o", tmp_path / "out", "--against", tmp_path / "sketches")
+    assert ran.code == 1
+    assert "has format version 2, this neardup reads version 1" in ran.err

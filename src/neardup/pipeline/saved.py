@@ -164,6 +164,12 @@ def _read_list(path: Path) -> dict[str, Any]:
     """Return the content of set.json; `FormatError` if it is not as it was written."""
     listed: dict[str, Any] = json.loads(path.read_text("utf-8"))
     expected = listed.pop(CHECKSUM_FIELD, None)
+    if listed["version"] not in (1, VERSION):
+        raise FormatError(
+            f"{path} has format version {listed['version']!r}, this neardup reads versions 1 and "
+            f"{VERSION}: use the neardup that wrote it, or make it again with neardup dedup "
+            "--save-sketches"
+        )
     is_old = listed["version"] == 1 and expected is None
     if not is_old and expected != _list_checksum(listed):
         raise FormatError(

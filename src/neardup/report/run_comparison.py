@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import Documents, concat_keep
 from neardup.explanation import PairFacts, has_direction
-from neardup.in_memory import by_value
+from neardup.in_memory import order_by_policy
 from neardup.keys import Key
 from neardup.options import Options, parse_distinguish, parse_strip
 from neardup.pipeline.saved import read_frequencies, read_ignored
@@ -159,14 +159,15 @@ def keeps_order(options: Options, first: Documents, second: Documents) -> bool:
         first: The one that comes first in the input, alone in a batch.
         second: The other one; both or neither of an earlier corpus, or of preferred inputs.
     """
-    policy = options.keep_policy
-    if policy.name in ("first", "last"):
-        return policy.name == "first"
-    if policy.name == "longest":
-        return bool(raw_lengths(first.texts)[0] >= raw_lengths(second.texts)[0])
-    nothing = pa.nulls(1)
-    values = concat_keep(nothing if one.keep is None else one.keep for one in (first, second))
-    return bool(by_value(values, policy.order)[0] == 0)
+    both, nothing = (first, second), pa.nulls(1)
+    values = concat_keep(nothing if one.keep is None else one.keep for one in both)
+    order = order_by_policy(
+        options.keep_policy,
+        2,
+        lambda: np.concatenate([raw_lengths(one.texts) for one in both]),
+        values,
+    )
+    return bool(order[0] == 0)
 
 
 class MetDocument(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import concat_keep
 from neardup.errors import UsageError
-from neardup.in_memory import by_value, count_undated
+from neardup.in_memory import count_undated, order_by_policy
 from neardup.lsh.buckets import find_shared_keys
 from neardup.options import Options
 from neardup.pipeline.budget import Budget
@@ -65,17 +65,16 @@ def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> 
     policy, undated = options.keep_policy, 0
     if policy.name == "first":
         return Ranking()
-    if policy.name == "last":
-        order = np.arange(len(sketches) - 1, -1, -1)
-    elif policy.name == "longest":
-        order = np.argsort(-_read_column(sketches, "lengths"), kind="stable")
-    else:
+    values = None
+    if policy.column:
         values = concat_keep(
             block.arrow("keep") if block.start >= sketches.first_new else pa.nulls(block.rows)
             for block in sketches.blocks
         )
-        order = by_value(values, policy.order)
         undated = _count_undated(sketches, values) if policy.dates else 0
+    order = order_by_policy(
+        policy, len(sketches), lambda: _read_column(sketches, "lengths"), values
+    )
     group = np.searchsorted(np.array(classes), order, side="right")
     by_rank: NDArray[np.uint32] = order[np.argsort(group, kind="stable")].astype(np.uint32)
     inverse = np.empty(len(by_rank), np.uint32)
