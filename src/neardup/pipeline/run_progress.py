@@ -173,10 +173,15 @@ def _read_status(path: Path) -> RunStatus | None:
 
 
 @contextmanager
-def hold_signals() -> Iterator[Callable[[], None]]:
+def hold_signals(
+    stop: Callable[[], None] = lambda: None,
+) -> Iterator[Callable[[], None]]:
     """Delay signals: one that has arrived takes effect where the yielded function is called.
 
     A second signal takes effect at once.
+
+    Args:
+        stop: Called when a signal arrives, to make the block end soon.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None  # signals arrive in the main thread only
@@ -191,6 +196,7 @@ def hold_signals() -> Iterator[Callable[[], None]]:
 
     def note(number: int, _: FrameType | None) -> None:
         pending.append(number)
+        stop()
         if len(pending) > 1:
             obey()
 

@@ -67,6 +67,28 @@ def test_a_session_that_does_not_start_reports_the_reason_in_one_line():
     assert done.stderr == ""
 
 
+INTERRUPT = """
+import os, signal, sys, threading
+from pyspark import SparkContext
+from neardup.pipeline.backends.spark_session import open_session
+threading.Timer(float(sys.argv[1]), os.kill, [os.getpid(), signal.SIGINT]).start()
+try:
+    open_session("local[1]")
+except KeyboardInterrupt:
+    print("interrupted", SparkContext._active_spark_context)
+print(open_session("local[1]").range(3).count())
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.05, pytest.param(2.5, marks=pytest.mark.slow)])
+def test_ctrl_c_does_not_wait_until_spark_has_started(seconds):
+    """It took twenty seconds; and a session can be started after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT, str(seconds)], capture_output=True, text=True
+    )
+    assert done.stdout == "interrupted None\n3\n", done.stderr
+
+
 def test_missing_java_is_reported_before_spark_starts():
     done = start(PATH="/nonexistent", PYTHONPATH=path())
     assert done.stdout.startswith("UsageError: Spark needs Java, and there is none on the PATH:")

@@ -10,10 +10,12 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA: Final = 17
 ANSWER_SECONDS: Final = 10.0
 """Seconds that a master may take to accept a connection."""
+EVERY_SECONDS: Final = 0.05
+"""Seconds between two looks for a process that is being started."""
 SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # Where YARN does not answer, Spark would try for a quarter of an hour.
@@ -202,16 +206,64 @@ def _choose_python(master: str | None) -> bool:
     return False
 
 
+class _StartingJava:
+    """The process of Java that PySpark starts: an interrupt ends it, and does not wait for Spark.
+
+    A process that is there already, of an earlier session or of spark-submit, is left alone.
+
+    Attributes:
+        is_stopped: Whether an interrupt has ended it.
+    """
+
+    def __init__(self) -> None:
+        from pyspark import SparkContext
+
+        self._context, self._is_ours = SparkContext, SparkContext._gateway is None
+        self._thread, self._is_over, self.is_stopped = threading.get_ident(), False, False
+
+    def stop(self) -> None:
+        """End the process as soon as there is one; PySpark then raises an error."""
+        if self._is_ours:
+            threading.Thread(target=self._stop, name="neardup-stop-java", daemon=True).start()
+
+    def _stop(self) -> None:
+        while not self._is_over:
+            if (process := self._find_process()) is not None:
+                self.is_stopped = True
+                process.kill()
+                return
+            time.sleep(EVERY_SECONDS)
+
+    def _find_process(self) -> subprocess.Popen[bytes] | None:
+        process = getattr(self._context._gateway, "proc", None)
+        # Until it has reported its port, only the function that waits for it knows it.
+        frame = sys._current_frames().get(self._thread)
+        while process is None and frame is not None:
+            process, frame = frame.f_locals.get("proc"), frame.f_back
+        return process if isinstance(process, subprocess.Popen) else None
+
+    def end(self) -> None:
+        """Note that PySpark has started, or failed; the next session starts another process."""
+        self._is_over = True
+        if self.is_stopped:
+            self._context._gateway = self._context._jvm = None
+
+
 _NO_MASTER: Final = re.compile("Could not parse Master URL|Master must either be")
 
 
 def _start_session(builder: SparkSession.Builder, master: str | None) -> SparkSession:
     # An interrupt before Java has reported its port would leave the process behind.
-    with hold_signals(), _capture_stderr() as captured:
+    java = _StartingJava()
+    with hold_signals(java.stop), _capture_stderr() as captured:
         try:
             return builder.getOrCreate()
         except Exception as error:  # of Spark, of Java, of the files and ports of either
             failure, reason = error, _find_reason(error, list(captured))
+        finally:
+            java.end()
+    if java.is_stopped:
+        signal.raise_signal(signal.SIGINT)  # the second one, if the first is held further out
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started Java
         require_java()
     at = f" with master {master}" if master else ""
