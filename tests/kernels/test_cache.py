@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from support.command_line import neardup
@@ -70,60 +73,63 @@ texts = np.zeros(0, np.uint8), np.zeros(1, np.int64)
 table = np.zeros(1, np.uint16), np.zeros(1, np.uint32), np.zeros(1, np.int64)
 print(kernels.number_rows(*texts, *table)[1].size)
 """
+"""Uses the kernel that compiles fastest, the only one of its module."""
 LOADED = "1\n"
-SMALL = "from neardup import kernels; print(callable(kernels.number_rows))"
-TWO = "from neardup import kernels; kernels.cuckoo_contains; kernels.block_fills"
+TWO = LOAD + "kernels.block_fills"
+JIT = {"NEARDUP_KERNELS": "jit"}
+OBJECTS = {"NEARDUP_KERNELS": "", "NUMBA_BOUNDSCHECK": ""}
+needs_objects = pytest.mark.skipif(not cache.uses_objects(), reason="kernels are not objects here")
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, home: Path, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run code with a cache in `home`, in a working folder that it does not import from."""
     return subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | environment,
+        [sys.executable, "-P", "-c", code],
+        env=os.environ | {"XDG_CACHE_HOME": str(home)} | environment,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
     )
 
 
-JIT = {"NEARDUP_KERNELS": "jit"}
-OBJECTS = {"NEARDUP_KERNELS": "", "NUMBA_BOUNDSCHECK": ""}
-needs_objects = pytest.mark.skipif(not cache.uses_objects(), reason="kernels are not objects here")
+class Compiled(NamedTuple):
+    """A cache after the first use of a kernel; tests damage copies of it."""
+
+    home: Path
+    said: str
+
+    def copy(self, to: Path) -> Path:
+        return Path(shutil.copytree(self.home, to))
 
 
-@pytest.mark.parametrize(
-    ("way", "damaged"), [(OBJECTS, ("so",)), (OBJECTS, ("json",)), (JIT, ("nbi", "nbc"))]
-)
-def test_damaged_cache_is_compiled_again(tmp_path, way, damaged):
-    home = {"XDG_CACHE_HOME": str(tmp_path), **way}
-    assert run(LOAD, **home).stdout == LOADED
-    assert list(tmp_path.rglob(f"*.{damaged[0]}"))
-    for suffix in damaged:
-        for file in list(tmp_path.rglob(f"*.{suffix}")):
-            file.unlink()  # the processes that have loaded it keep it
-            file.write_bytes(b"")
-        done = run(LOAD, **home)
-        assert (done.stdout, done.returncode) == (LOADED, 0), done.stderr
-    again = run(LOAD, **home)
-    assert (again.stdout, again.returncode, again.stderr) == (LOADED, 0, "")
+def compile_into(home: Path, code: str, **given: Any) -> Compiled:
+    done = run(code, home, **given)
+    assert (done.stdout, done.returncode) == (LOADED, 0), done.stderr
+    return Compiled(home, done.stderr)
 
 
-def test_jit_compiles_a_kernel_alone_into_the_folder_of_its_module(tmp_path):
-    home = {"XDG_CACHE_HOME": str(tmp_path), **JIT}
-    run(TWO, **home)
-    folders = {path.name.split("-")[0]: path for path in (tmp_path / "neardup").iterdir()}
-    assert set(folders) == {"bloom", "cuckoo"}
-    compiled = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
-    assert compiled == {"bloom.block_fills", "cuckoo.cuckoo_contains"}
-    assert run(TWO, **home).stderr == "", "nothing is compiled again"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """An object, built where a module of the working folder has the name of the compiler."""
+    folder = tmp_path_factory.mktemp("working-folder")
+    (folder / "numba.py").write_text("raise RuntimeError('foreign code')")
+    return compile_into(tmp_path_factory.mktemp("objects"), LOAD, folder=folder, **OBJECTS)
 
 
-def test_objects_are_built_once_and_loaded_without_numba(tmp_path):
-    home = {"XDG_CACHE_HOME": str(tmp_path), **OBJECTS}
-    first = run(LOAD, **home)
-    assert first.stdout == LOADED
-    assert "compiling kernels for the first use" in first.stderr
-    again = run(LOAD + "import sys; print('numba' in sys.modules)", **home)
-    assert (again.stdout, again.stderr) == (f"{LOADED}False\n", "")
+@pytest.fixture(scope="module")
+def jitted(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Kernels of two modules."""
+    return compile_into(tmp_path_factory.mktemp("jit"), TWO, **JIT)
+
+
+@pytest.fixture(scope="module")
+def without_compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """A kernel where there is no C compiler."""
+    home = tmp_path_factory.mktemp("no-compiler")
+    return compile_into(home, LOAD, CC=str(home / "none"), **OBJECTS)
 
 
 def damage(path: Path, content: bytes) -> None:
@@ -131,41 +137,81 @@ def damage(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("share", [0.25, 0.9])
-def test_object_that_was_cut_is_built_again(tmp_path, share):
-    home = {"XDG_CACHE_HOME": str(tmp_path), **OBJECTS}
-    assert run(SMALL, **home).stdout == "True\n"
-    (built,) = tmp_path.rglob("*.so")
-    whole = built.read_bytes()
-    damage(built, whole[: int(share * len(whole))])
-    assert run(SMALL, **home).stdout == "True\n"
-    assert len(built.read_bytes()) == len(whole)
+def test_objects_are_built_once_and_loaded_without_numba(built):
+    assert built.said.count("compiling kernels for the first use") == 1
+    again = run(LOAD + "import sys; print('numba' in sys.modules)", built.home, **OBJECTS)
+    assert (again.stdout, again.stderr) == (f"{LOADED}False\n", "")
 
 
-def test_list_of_kernels_that_was_made_up_is_not_used(tmp_path):
-    home = {"XDG_CACHE_HOME": str(tmp_path), **OBJECTS}
-    assert run(SMALL, **home).stdout == "True\n"
-    (listed,) = tmp_path.rglob("*.json")
-    stated = json.loads(listed.read_bytes())
-    types = [
-        [kind.replace("uint", "int") for kind in one] for one in stated["kernels"]["number_rows"]
-    ]
-    for wrong in ({}, {"number_rows": types}):
-        damage(listed, json.dumps(stated | {"kernels": wrong}).encode())
-        done = run(SMALL, **home)
-        assert done.stdout == "True\n", done.stderr
+def test_no_module_of_the_working_folder_is_imported_by_a_build(built):
+    assert "foreign" not in built.said
+    assert list(built.home.rglob("*.so"))
 
 
-def test_no_module_of_the_working_folder_is_imported_by_a_build(tmp_path):
-    (tmp_path / "numba.py").write_text("raise RuntimeError('foreign code')")
-    home = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **OBJECTS}
-    command = [sys.executable, "-P", "-c", SMALL]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | home, capture_output=True, text=True
-    )
-    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
-    assert "foreign" not in done.stderr
-    assert list((tmp_path / "cache").rglob("*.so"))
+def other_types(kernels: dict[str, list[list[str]]]) -> dict[str, list[list[str]]]:
+    return {
+        name: [[kind.replace("uint", "int") for kind in one] for one in types]
+        for name, types in kernels.items()
+    }
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "empty so": lambda _: b"",
+    "a quarter of the so": lambda whole: whole[: len(whole) // 4],
+    "most of the so": lambda whole: whole[: int(0.9 * len(whole))],
+    "empty json": lambda _: b"",
+    "no kernels in the json": lambda whole: json.dumps(
+        json.loads(whole) | {"kernels": {}}
+    ).encode(),
+    "other types in the json": lambda whole: json.dumps(
+        json.loads(whole) | {"kernels": other_types(json.loads(whole)["kernels"])}
+    ).encode(),
+}
+COPIED = """
+import shutil
+from neardup.kernels import object_cache
+def build_for_cache(module):
+    print("built", module)
+    shutil.copytree({built!r}, {home!r}, dirs_exist_ok=True)
+object_cache.build_for_cache = build_for_cache
+"""
+"""Instead of compiling, which takes long and is the same whatever was damaged."""
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_damaged_object_is_built_again(tmp_path, built, damaged, compiled):
+    home = built.copy(tmp_path / "cache")
+    (file,) = home.rglob(f"*.{damaged.split()[-1]}")
+    whole = file.read_bytes()
+    damage(file, DAMAGED[damaged](whole))
+    assert file.read_bytes() != whole
+    building = "" if compiled else COPIED.format(built=str(built.home), home=str(home))
+    done = run(building + LOAD, home, **OBJECTS)
+    assert done.stdout == ("" if compiled else "built numbers\n") + LOADED, done.stderr
+    assert len(file.read_bytes()) == len(whole)
+    again = run(LOAD, home, **OBJECTS)
+    assert (again.stdout, again.returncode, again.stderr) == (LOADED, 0, "")
+
+
+def test_damaged_cache_of_the_jit_is_compiled_again(tmp_path, jitted):
+    home = jitted.copy(tmp_path / "cache")
+    for suffix in ("nbi", "nbc"):
+        for file in list(home.rglob(f"numbers.*.{suffix}")):
+            damage(file, b"")
+        done = run(LOAD, home, **JIT)
+        assert (done.stdout, done.returncode) == (LOADED, 0), done.stderr
+    again = run(LOAD, home, **JIT)
+    assert (again.stdout, again.returncode, again.stderr) == (LOADED, 0, "")
+
+
+def test_jit_compiles_a_kernel_alone_into_the_folder_of_its_module(jitted):
+    folders = {path.name.split("-")[0]: path for path in (jitted.home / "neardup").iterdir()}
+    assert set(folders) == {"bloom", "numbers"}
+    for module, kernel in (("bloom", "block_fills"), ("numbers", "number_rows")):
+        compiled = {path.name.split("-")[0] for path in folders[module].rglob("*.nbc")}
+        assert compiled == {f"{module}.{kernel}"}
+    assert run(TWO, jitted.home, **JIT).stderr == "", "nothing is compiled again"
 
 
 def test_folder_that_others_can_write_is_not_used(tmp_path):
@@ -176,21 +222,20 @@ def test_folder_that_others_can_write_is_not_used(tmp_path):
     assert asked(XDG_CACHE_HOME=str(tmp_path)) == found
 
 
-def test_without_a_compiler_numba_compiles_into_the_process(tmp_path):
-    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(tmp_path / "no-compiler"), **OBJECTS)
-    assert done.stdout == LOADED
-    assert list(tmp_path.rglob("*.nbc"))
-    assert not list(tmp_path.rglob("*.so"))
+def test_without_a_compiler_numba_compiles_into_the_process(without_compiler):
+    assert list(without_compiler.home.rglob("*.nbc"))
+    assert not list(without_compiler.home.rglob("*.so"))
 
 
-def test_object_that_cannot_be_built_is_compiled_into_the_process(tmp_path):
+def test_object_that_cannot_be_built_is_compiled_into_the_process(tmp_path, without_compiler):
+    home = without_compiler.copy(tmp_path / "cache")
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho broken compiler >&2; exit 1\n")
     broken.chmod(0o755)
-    done = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken), **OBJECTS)
+    done = run(LOAD, home, CC=str(broken), **OBJECTS)
     assert done.stdout == LOADED
     assert done.stderr.count("kernels are compiled by Numba, as objects") == 1
-    again = run(LOAD, XDG_CACHE_HOME=str(tmp_path), CC=str(broken), **OBJECTS)
+    again = run(LOAD, home, CC=str(broken), **OBJECTS)
     assert again.stdout == LOADED
     assert "neardup:" not in again.stderr, "it is not tried again"
 
@@ -205,8 +250,7 @@ except errors.NeardupError as error: print(error)
 
 
 def test_without_objects_and_without_numba_the_cure_is_named(tmp_path):
-    home = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert "pip install 'neardup[jit]'" in run(WITHOUT_NUMBA, **home, **JIT).stdout
+    assert "pip install 'neardup[jit]'" in run(WITHOUT_NUMBA, tmp_path, **JIT).stdout
 
 
 def test_level_of_the_processor_is_one_that_llvm_knows(monkeypatch):
@@ -237,27 +281,35 @@ def test_modules_of_a_run_are_those_that_are_built_together(tmp_path):
         "try: main()\n"
         "finally: print(*sorted(seen), file=sys.stderr)"
     )
-    done = run(code)
+    done = run(code, runtime.cache_home().parent)
     assert done.stderr.splitlines()[-1].split() == sorted(object_cache.RUN_MODULES)
 
 
 FORK = """
 import os, threading, time
 from neardup import kernels
-loading = threading.Thread(target=lambda: kernels.counting_insert)
-loading.start()
-time.sleep(0.05)
+from neardup.kernels import object_cache
+find = object_cache.find_object
+loading = threading.Event()
+def find_object(module):
+    loading.set()
+    time.sleep(0.3)
+    return find(module)
+object_cache.find_object = find_object
+thread = threading.Thread(target=lambda: kernels.number_rows)
+thread.start()
+loading.wait()
 child = os.fork()
 if child == 0:
-    kernels.block_fills
+    kernels.number_rows
     os._exit(7)
-loading.join()
+thread.join()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_child_forked_while_kernels_are_loaded_does_not_hang(tmp_path):
-    assert run(FORK, XDG_CACHE_HOME=str(tmp_path)).stdout == "7\n"
+def test_child_forked_while_kernels_are_loaded_does_not_hang(built):
+    assert run(FORK, built.home, **OBJECTS).stdout == "7\n"
 
 
 def test_cache_of_a_kernel_module_covers_the_modules_that_it_imports():

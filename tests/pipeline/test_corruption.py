@@ -6,12 +6,12 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import batch_engine
+from support.sizes import each_once, full
 
 from neardup.errors import FormatError
 from neardup.pipeline import run as batch_run
@@ -91,7 +91,7 @@ def check_flips(
 def test_a_flipped_byte_is_noticed_when_the_run_resumes(
     tmp_path: Path, inputs: list[Path], plain: batch_engine.Outcome, stopped: Path, stage: str
 ) -> None:
-    check_flips(inputs, plain, stopped, tmp_path, stage, 4)
+    check_flips(inputs, plain, stopped, tmp_path, stage, 3)
 
 
 @pytest.mark.slow
@@ -143,8 +143,7 @@ def neighbour(path: Path) -> None:
 DAMAGES = [empty, cut, garbage, folder, loop, dangling, another_stage, neighbour, Path.unlink]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(("stage", "damage"), each_once(STAGES, DAMAGES))
 def test_a_foreign_entry_in_place_of_a_stage_file_is_replaced(
     tmp_path: Path,
     inputs: list[Path],
@@ -197,8 +196,10 @@ def weighted(
     return folder / "out", batch_engine.go(inputs, folder / "plain", **WEIGHTED)
 
 
-@pytest.mark.parametrize("name", ["document-frequencies", "made-of"])
-@pytest.mark.parametrize("damage", [empty, cut, folder, dangling, Path.unlink])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    each_once(["document-frequencies", "made-of"], [empty, cut, folder, dangling, Path.unlink]),
+)
 def test_damaged_document_frequencies_are_counted_again(
     tmp_path: Path,
     inputs: list[Path],
@@ -216,9 +217,9 @@ def test_damaged_document_frequencies_are_counted_again(
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *product([*STAGES, "kept", "run.json", "old"], ["file", "folder"]),
+        *each_once([*STAGES, "kept", "run.json", "old"], ["file", "folder"]),
         ("removed-0", "file"),
-        ("copies-0", "file"),
+        full("copies-0", "file"),
     ],
 )
 def test_a_foreign_entry_in_the_work_folder_changes_nothing(
@@ -278,9 +279,8 @@ def run_damaged(
             return str(error)
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("each", [1_000, 1 << 28])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("count", [3, full(40)])
+@pytest.mark.parametrize(("stage", "each"), each_once(STAGES, [1_000, 1 << 28]))
 def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
     tmp_path: Path,
     inputs: list[Path],
@@ -316,8 +316,9 @@ def test_a_byte_that_flips_during_the_run_is_an_error_or_changes_nothing(
     assert noticed > count / 4
 
 
-@pytest.mark.parametrize("damage", [empty, cut, garbage, folder, Path.unlink])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    ("stage", "damage"), each_once(STAGES, [empty, cut, garbage, folder, Path.unlink])
+)
 def test_a_file_that_breaks_during_the_run_is_an_error(
     tmp_path: Path,
     inputs: list[Path],

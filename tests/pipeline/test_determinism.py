@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support import batch_engine
 from support.command_line import WRITERS
+from support.sizes import each_once, full
 
 from neardup.pipeline import sorting
 from neardup.pipeline.sorting import Sorter
@@ -24,11 +25,14 @@ ASKED: list[batch_engine.Row] = [
     {"verify": "estimate", "limit": 1},
     {"cluster": "components"},
 ]
+SIZES = [(400, 1), (90, 1 << 20), (3_000, 40), (1 << 20, 333)]
+"""Bytes of shards and of chunks."""
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return batch_engine.write(tmp_path_factory.mktemp("in"), batch_engine.rows(7, 500), files=4)
+@pytest.fixture(scope="module", params=[200, full(500)])
+def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    rows = batch_engine.rows(7, request.param)
+    return batch_engine.write(tmp_path_factory.mktemp("in"), rows, files=4)
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +47,7 @@ def plain(
     }
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-@pytest.mark.parametrize("workers", [2, 7])
+@pytest.mark.parametrize(("asked", "workers"), each_once(ASKED, [2, 7]), ids=str)
 def test_answer_is_the_same_with_any_number_of_workers(
     tmp_path: Path,
     inputs: list[Path],
@@ -54,26 +57,23 @@ def test_answer_is_the_same_with_any_number_of_workers(
 ) -> None:
     got = batch_engine.go(inputs, tmp_path / "out", workers=workers, **asked)
     assert got == plain[str(asked)]
-    assert got.counts["removed"] > 100 and got.counts["rejected"] > 5
+    assert got.counts["removed"] > 50 and got.counts["rejected"] > 2
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize(("asked", "sizes"), each_once(ASKED, SIZES), ids=str)
 def test_answer_is_the_same_at_any_size_of_shards_and_chunks(
     tmp_path: Path,
     inputs: list[Path],
     plain: dict[str, batch_engine.Outcome],
     asked: batch_engine.Row,
+    sizes: tuple[int, int],
 ) -> None:
-    for number, (shard, chunk) in enumerate([(400, 1), (90, 1 << 20), (3_000, 40), (1 << 20, 333)]):
-        got = batch_engine.go(
-            inputs,
-            tmp_path / str(number),
-            shard=shard,
-            chunk=chunk,
-            workers=1 + number % 2,
-            **asked,
-        )
-        assert got == plain[str(asked)]
+    shard, chunk = sizes
+    workers = 1 + SIZES.index(sizes) % 2
+    got = batch_engine.go(
+        inputs, tmp_path / "out", shard=shard, chunk=chunk, workers=workers, **asked
+    )
+    assert got == plain[str(asked)]
 
 
 class Paths:
@@ -111,8 +111,7 @@ class Paths:
         monkeypatch.setattr(PairComparer, "__init__", noted_init)
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-@pytest.mark.parametrize("each", [700, 20_000])
+@pytest.mark.parametrize(("asked", "each"), each_once(ASKED, [700, 8_000]), ids=str)
 def test_answer_is_the_same_with_little_memory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -143,7 +142,7 @@ def test_answer_is_the_same_with_little_memory(
         assert "cluster" in asked or taken.windows > 10
 
 
-@pytest.mark.parametrize("keep", ["first", "last", "max:score"])
+@pytest.mark.parametrize("keep", [full("first"), full("last"), "max:score"])
 def test_answer_is_the_same_if_the_copies_of_one_document_do_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
 ) -> None:
@@ -193,7 +192,7 @@ def test_pairs_are_the_same_in_little_memory(
     batch_engine.go(inputs, tmp_path / "little", budget=batch_engine.Little(700), **asked)
     written = batch_engine.table(tmp_path / "little", "pairs")
     assert written == batch_engine.table(tmp_path / "plain", "pairs")
-    assert len(written) > 200
+    assert len(written) > 80
 
 
 def test_answer_is_the_same_in_every_file_format(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from support import batch_engine
 from support.command_line import dedup, neardup, refused, table, write_jsonl
 from support.killing import sketches
+from support.sizes import each_once, full
 
 from neardup.errors import InputError, OutputError
 from neardup.pipeline import run as batch_run
@@ -46,28 +47,20 @@ def killing(what: str, inputs: list[Path], folder: Path, **given: Any) -> list[i
     return json.loads(ran.stdout)
 
 
-def kill_at_random_times(folder: Path, count: int, wanted: int) -> None:
-    inputs = batch_engine.write(folder / "in", batch_engine.rows(12, count), files=5)
-    kills = killing("at_random_times", inputs, folder, seed=count, wanted=wanted)
+@pytest.mark.parametrize(("count", "wanted"), [(800, 5), full(5_000, 100)])
+def test_run_resumes_after_kills_at_random_moments(tmp_path: Path, count: int, wanted: int) -> None:
+    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(12, count), files=5)
+    kills = killing("at_random_times", inputs, tmp_path, seed=count, wanted=wanted)
     assert sum(kills) >= wanted
-    plain = batch_engine.outcome(folder / "plain")
+    plain = batch_engine.outcome(tmp_path / "plain")
     assert plain.counts["removed"] > 100
     for number in range(len(kills)):
-        assert batch_engine.outcome(folder / str(number)) == plain
-
-
-def test_run_resumes_after_kills_at_random_moments(tmp_path: Path) -> None:
-    kill_at_random_times(tmp_path, 1_500, wanted=12)
-
-
-@pytest.mark.slow
-def test_run_resumes_after_many_kills_at_random_moments(tmp_path: Path) -> None:
-    kill_at_random_times(tmp_path, 5_000, wanted=100)
+        assert batch_engine.outcome(tmp_path / str(number)) == plain
 
 
 def kill_at_steps(inputs: list[Path], folder: Path, **given: Any) -> None:
     kills = killing("at_steps", inputs, folder, **given)
-    assert len(kills) > 5 and set(kills[:-1]) == {1} and kills[-1] == 0
+    assert len(kills) > 4 and set(kills[:-1]) == {1} and kills[-1] == 0
     asked = {name: value for name, value in given["asked"].items() if name != "force"}
     plain = batch_engine.go(inputs, folder / "plain", **asked)
     for number in range(len(kills)):
@@ -80,7 +73,7 @@ def test_run_resumes_after_a_kill_before_chosen_steps(
 ) -> None:
     """A step makes, renames or removes a file or a folder."""
     asked = {"limit": 2} | ({"force": True} if force else {})
-    kill_at_steps(inputs, tmp_path, first=3, every=41 if force else 29, asked=asked)
+    kill_at_steps(inputs, tmp_path, first=3, every=67 if force else 53, asked=asked)
 
 
 @pytest.mark.slow
@@ -109,7 +102,7 @@ neardup.cli.main()
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_resumes(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(13, 4_000), files=3)
+    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(13, 1_500), files=3)
     out = tmp_path / "out"
     line = batch_engine.command(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2, "-q")
     run = subprocess.Popen(
@@ -177,17 +170,26 @@ class Attempt:
 FIRST = {"threshold": 0.5, "limit": 3}
 
 
+@pytest.fixture(scope="module")
+def first(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was stopped at its end; tests go on in copies of it."""
+    out = tmp_path_factory.mktemp("first") / "out"
+    attempt = Attempt(inputs, out, stop=True, **FIRST)
+    assert len(attempt.again) == attempt.shards > 5
+    return out
+
+
 @pytest.mark.parametrize(
     "asked",
     [
         {},
         {"threshold": 0.4},
-        {"threshold": 0.9},
-        {"limit": 1},
+        full({"threshold": 0.9}),
+        full({"limit": 1}),
         {"measure": "containment"},
-        {"keep": "longest"},
+        full({"keep": "longest"}),
         {"verify": "estimate"},
-        {"verify": "none"},
+        full({"verify": "none"}),
         {"cluster": "components"},
         {"workers": 2},
         {"budget": batch_engine.Little(1_000)},
@@ -195,17 +197,15 @@ FIRST = {"threshold": 0.5, "limit": 3}
     ids=str,
 )
 def test_options_outside_the_sketch_reuse_sketches(
-    tmp_path: Path, inputs: list[Path], asked: batch_engine.Row
+    tmp_path: Path, inputs: list[Path], first: Path, asked: batch_engine.Row
 ) -> None:
-    first = Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
-    assert len(first.again) == first.shards > 5
+    shutil.copytree(first, tmp_path / "out")
     second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
     assert second.again == []
     assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
 
 
-@pytest.mark.parametrize("bits", [None, 8])
-@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(("bits", "saved"), each_once([None, 8], [False, True]))
 def test_band_keys_of_a_stopped_run_are_not_taken_for_signatures(
     tmp_path: Path, inputs: list[Path], bits: int | None, saved: bool
 ) -> None:
@@ -238,12 +238,12 @@ def test_other_bands_read_again_unless_signatures_are_compared_or_saved(
     "asked",
     [
         {"seed": 1},
-        {"slots": 16},
+        full({"slots": 16}),
         {"shingle": "word:3"},
-        {"shingle": "char:4"},
+        full({"shingle": "char:4"}),
         {"text_profile": "aggressive"},
         {"within": "lang"},
-        {"distinguish": "lang"},
+        full({"distinguish": "lang"}),
         {"distinguish": "numbers"},
         {"keep": "max:score"},
         {"chunk": 600},
@@ -251,9 +251,9 @@ def test_other_bands_read_again_unless_signatures_are_compared_or_saved(
     ids=str,
 )
 def test_options_of_the_sketch_make_new_sketches(
-    tmp_path: Path, inputs: list[Path], asked: batch_engine.Row
+    tmp_path: Path, inputs: list[Path], first: Path, asked: batch_engine.Row
 ) -> None:
-    Attempt(inputs, tmp_path / "out", stop=True, **FIRST)
+    shutil.copytree(first, tmp_path / "out")
     second = Attempt(inputs, tmp_path / "out", **FIRST | asked)
     assert len(second.again) == second.shards > 5
     assert second.outcome == batch_engine.go(inputs, tmp_path / "plain", **FIRST | asked)
@@ -379,16 +379,15 @@ STAGES = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name"), STAGES)
-@pytest.mark.parametrize("change", [*CHANGES, Path.unlink])
+@pytest.mark.parametrize(("stage", "change"), each_once(STAGES, [*CHANGES, Path.unlink]))
 def test_an_input_that_changes_during_the_run_is_named(
     tmp_path: Path,
     inputs: list[Path],
     monkeypatch: pytest.MonkeyPatch,
-    module: ModuleType,
-    name: str,
+    stage: tuple[ModuleType, str],
     change: Callable[[Path], None],
 ) -> None:
+    module, name = stage
     mine = [Path(shutil.copy2(path, tmp_path)) for path in inputs]
     usual = getattr(module, name)
 

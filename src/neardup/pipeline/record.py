@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -298,12 +299,11 @@ class BucketStatistics:
     def describe(self, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
         """Return the largest and the fullest buckets, with the names of their first members."""
         full = [one for one in self._fullest if one.beyond]
+        described = _describe_buckets([*self._largest, *full], catalogue, ranking)
+        largest = len(self._largest)
         return {
-            "hot_buckets": [_describe_bucket(one, catalogue, ranking) for one in self._largest],
-            "full_buckets": {
-                "count": self.full,
-                "listed": [_describe_bucket(one, catalogue, ranking) for one in full],
-            },
+            "hot_buckets": described[:largest],
+            "full_buckets": {"count": self.full, "listed": described[largest:]},
         }
 
 
@@ -315,15 +315,22 @@ def _sort_hottest(buckets: list[HotBucket], by: Callable[[HotBucket], int]) -> l
     return sorted(buckets, key=lambda one: (-by(one), one.band, one.key))[:LISTED_BUCKETS]
 
 
-def _describe_bucket(bucket: HotBucket, catalogue: Catalogue, ranking: Ranking) -> dict[str, Any]:
-    sample = catalogue.names(ranking.documents(bucket.members)).to_pylist()
-    return {
-        "band": bucket.band,
-        "key": f"{bucket.key:016x}",
-        "size": bucket.size,
-        "not_compared": bucket.beyond,
-        "sample": sample,
-    }
+def _describe_buckets(
+    buckets: list[HotBucket], catalogue: Catalogue, ranking: Ranking
+) -> list[dict[str, Any]]:
+    """Describe buckets; their members are named together, as that goes through all sketches."""
+    members = np.concatenate([np.zeros(0, np.int64), *(one.members for one in buckets)])
+    names = iter(catalogue.names(ranking.documents(members)).to_pylist())
+    return [
+        {
+            "band": one.band,
+            "key": f"{one.key:016x}",
+            "size": one.size,
+            "not_compared": one.beyond,
+            "sample": list(islice(names, len(one.members))),
+        }
+        for one in buckets
+    ]
 
 
 def hash_files(
