@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.command_line import neardup
 
 from neardup import reference
 from neardup.reference.hashes import constants_seed, key_id
@@ -26,17 +25,16 @@ PAGES = [
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run_console(block: str, folder: Path) -> None:
+def run_console(block: str) -> None:
     """Run each `$ command`; the lines after it are its output, `...` stands for anything."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, wanted = part.partition("\n")
         words = shlex.split(command)
         assert words[0] == "neardup"
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, check=True
-        )
+        ran = neardup(*words[1:])
+        assert ran.code == 0, ran.err
         pattern = re.escape(wanted).replace(re.escape("..."), ".*")
-        assert re.fullmatch(pattern, done.stdout, re.DOTALL), done.stdout
+        assert re.fullmatch(pattern, ran.out, re.DOTALL), ran.out
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -49,7 +47,7 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         if language == "python":
             exec(compile(block, page, "exec"), names)
         elif language == "console":
-            run_console(block, tmp_path)
+            run_console(block)
 
 
 def test_the_two_commands_of_the_readme_are_targets():

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.command_line import WRITERS, Row, neardup, read_rows, refused, table, write_jsonl
+from support.sizes import full
 
 from neardup import reference
 from neardup.corpus.documents import Columns
@@ -466,10 +467,12 @@ def test_equal_halves_of_hashes_are_not_duplicates(
 # -- stopped, and going on ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", [pytest.param("document", marks=pytest.mark.slow), "line"])
-def test_killed_run_is_resumed_with_the_same_answer(tmp_path: Path, many: Path, unit: str) -> None:
+@pytest.mark.parametrize(("unit", "times"), [full("document", 20), full("line", 20), ("line", 5)])
+def test_killed_run_is_resumed_with_the_same_answer(
+    tmp_path: Path, many: Path, unit: str, times: int
+) -> None:
     big = tmp_path / "many.jsonl"
-    big.write_bytes(many.read_bytes() * 5)
+    big.write_bytes(many.read_bytes() * times)
     exact(big, "-o", tmp_path / "whole", "--unit", unit)
     command = [
         sys.executable,

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from support.sizes import full
 
 from neardup.corpus.documents import Columns
 from neardup.errors import ColumnError, InputError, NeardupError, UsageError
@@ -160,10 +161,13 @@ def test_polars_files(tmp_path: Path, read: Read) -> None:
         assert read(tmp_path / name, size=50).texts == TEXTS
 
 
+@pytest.mark.parametrize("step", [7, full(1)])
 @formats
-def test_file_truncated_at_any_byte_is_an_error(tmp_path: Path, read: Read, name: str) -> None:
+def test_file_truncated_at_any_byte_is_an_error(
+    tmp_path: Path, read: Read, name: str, step: int
+) -> None:
     whole = write(tmp_path / name, pa.table({"text": TEXTS})).read_bytes()
-    for cut in range(len(whole)):
+    for cut in {*range(0, len(whole), step), *range(len(whole) - 20, len(whole))}:
         (tmp_path / name).write_bytes(whole[:cut])
         with pytest.raises(InputError, match=name):
             read(tmp_path / name)
@@ -177,11 +181,12 @@ def test_garbage_after_the_data_is_an_error(tmp_path: Path, read: Read, name: st
         read(path)
 
 
+@pytest.mark.parametrize("flips", [100, full(300)])
 @formats
-def test_flipped_bits_never_crash(tmp_path: Path, read: Read, name: str) -> None:
+def test_flipped_bits_never_crash(tmp_path: Path, read: Read, name: str, flips: int) -> None:
     whole = write(tmp_path / name, pa.table({"text": TEXTS, "id": range(7)})).read_bytes()
     chance = random.Random(7)
-    for _ in range(300):
+    for _ in range(flips):
         broken = bytearray(whole)
         broken[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
         (tmp_path / name).write_bytes(broken)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.sizes import full
 
 from neardup.corpus.inputs import InputFile, find_inputs
 from neardup.corpus.read import Columns, chunks_of, parse_chunk, read_chunks
@@ -44,11 +45,14 @@ def test_members_and_frames_are_concatenated(tmp_path: Path, read: Read, suffix:
     assert len(read(path, size=100).texts) == 40
 
 
+@pytest.mark.parametrize("step", [7, full(1)])
 @packed
-def test_file_truncated_at_any_byte_is_an_error(tmp_path: Path, read: Read, suffix: str) -> None:
+def test_file_truncated_at_any_byte_is_an_error(
+    tmp_path: Path, read: Read, suffix: str, step: int
+) -> None:
     path = tmp_path / f"a.jsonl{suffix}"
     whole = PACKERS[suffix](CONTENT)
-    for cut in range(len(whole)):
+    for cut in {*range(0, len(whole), step), *range(len(whole) - 20, len(whole))}:
         path.write_bytes(whole[:cut])
         with pytest.raises(InputError, match=r"a\.jsonl.*truncated.*get it again"):
             read(path)

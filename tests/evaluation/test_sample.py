@@ -6,14 +6,17 @@ import gzip
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.command_line import write_jsonl
+from support.sizes import full
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
+from neardup.corpus.shards import SHARD, Reading
 from neardup.errors import InputError, ParameterError
 from neardup.evaluation import sample as sampling
 from neardup.evaluation.lab import as_documents
@@ -72,17 +75,18 @@ def test_sample_is_in_input_order_and_reproducible(tmp_path):
     assert sample(halves, 50, seed=3).texts == chosen.texts
 
 
-def test_every_document_has_the_same_chance(tmp_path):
+@pytest.mark.parametrize("draws", [100, full(400)])
+def test_every_document_has_the_same_chance(tmp_path, draws):
     # Long ones are no more likely than short ones.
     corpus = [text for length in (3, 300) for text in texts(20, length, seed=length)]
     path = written(tmp_path / "in.jsonl", corpus)
     counts = np.zeros(40)
-    for seed in range(400):
+    for seed in range(draws):
         for text in sample(path, 10, seed).texts:
             counts[corpus.index(text)] += 1
-    # 400 draws with a chance of 1/4 each: 100, and five standard deviations are 43.
-    assert abs(counts - 100).max() < 43
-    assert abs(counts[:20].sum() - 2_000) < 194
+    # Each draw has a chance of 1/4: five standard deviations.
+    assert abs(counts - draws / 4).max() < 5 * (draws * 3 / 16) ** 0.5
+    assert abs(counts[:20].sum() - 5 * draws) < 5 * (20 * draws * 3 / 16) ** 0.5
 
 
 def test_weighted_pairs_of_samples_equal_those_of_the_corpus(tmp_path):
@@ -151,17 +155,21 @@ def test_rejected_and_empty_rows_are_not_chosen(tmp_path):
             sample(written(tmp_path / "few.jsonl", few), 10)
 
 
-def test_large_inputs_are_read_in_part(tmp_path):
+@pytest.mark.parametrize(("documents", "shard"), [(80, 2 << 20), full(2_000, SHARD)])
+def test_large_inputs_are_read_in_part(tmp_path, monkeypatch, documents, shard):
+    monkeypatch.setattr(sampling, "Reading", partial(Reading, shard=shard))
     for number in range(40):
-        written(tmp_path / f"{number:02}.jsonl", texts(2_000, 200, seed=number))
+        written(tmp_path / f"{number:02}.jsonl", texts(documents, 200, seed=number))
     total = sum(path.stat().st_size for path in tmp_path.iterdir())
-    assert total > 128 << 20, "more than two shards"
+    assert total > 2 * shard, "more than two shards"
     chosen = sample(tmp_path, 50, most_read=total // 2)
     assert 0 < chosen.read < total == chosen.stored
-    assert chosen.documents == pytest.approx(80_000 * chosen.read / total, rel=0.01)
-    assert chosen.share == pytest.approx(50 / 80_000, rel=0.01)
+    assert chosen.documents == pytest.approx(40 * documents * chosen.read / total, rel=0.01)
+    assert chosen.share == pytest.approx(50 / (40 * documents), rel=0.01)
     copies = Truth(50, 0.1, *np.array([[0], [1]]), np.ones(1))
-    assert chosen.weights(copies)[0] == pytest.approx(1_600 * total / chosen.read, rel=0.01)
+    assert chosen.weights(copies)[0] == pytest.approx(
+        40 * documents / 50 * total / chosen.read, rel=0.01
+    )
     assert "randomly chosen pieces" in chosen.about
     assert same(sample(tmp_path, 50, most_read=total // 2), chosen)
 
@@ -198,6 +206,7 @@ from neardup import kernels
 from neardup.runtime import Silent
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
+from neardup.corpus.shards import SHARD, Reading
 from neardup.evaluation.sample import choose_from_files
 from neardup.spec import Spec
 

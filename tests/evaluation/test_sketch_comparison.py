@@ -82,7 +82,7 @@ def test_unwritable_page_is_refused_before_the_work(tmp_path):
 
 
 def test_all_pairs_of_a_hot_bucket_count():
-    template = texts(1, 200)[0]
+    template = texts(1, 50)[0]
     contest = SketchComparison.of(
         [f"{template} {number}" for number in range(2_300)], 0.7, workers=2
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.sizes import full
 
 from neardup import reference
 from neardup.errors import ParameterError
@@ -58,7 +59,7 @@ def test_brute_force_equals_its_twin(rows, floor):
         assert copies.similar(max(threshold, floor)) == reached
 
 
-@pytest.mark.parametrize("floor", [0.1, 0.6, 0.95])
+@pytest.mark.parametrize("floor", [full(0.1), 0.6, full(0.95)])
 def test_two_threads_find_the_same_pairs(floor):
     chance = random.Random(8)
     start = [set(chance.sample(range(10**6), 40)) for _ in range(200)]

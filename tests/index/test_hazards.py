@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from support.sizes import full
 
 import neardup
 from neardup.errors import FormatError, OutputError, ParameterError, SpecMismatch, UsageError
@@ -181,7 +182,8 @@ def test_cluster_of_an_impossible_number_is_none(tmp_path):
 # At the same time
 
 
-def test_queries_while_witnesses_are_removed(tmp_path):
+@pytest.mark.parametrize("turns", [20, full(60)])
+def test_queries_while_witnesses_are_removed(tmp_path, turns):
     """A document that is there all the time is always found, and so is its cluster."""
     with (
         neardup.Index.open(tmp_path, threshold=0.8) as index,
@@ -203,7 +205,7 @@ def test_queries_while_witnesses_are_removed(tmp_path):
         threads = [threading.Thread(target=look, args=(one,)) for one in (index, index, reader)]
         for thread in threads:
             thread.start()
-        for turn in range(20):
+        for turn in range(turns):
             index.remove("a")
             index.add("a", TEXT)
             index.add("b", NEAR + " again" * (turn % 2), replace=True)

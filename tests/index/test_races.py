@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import batch_engine
+from support.sizes import full
 from support.strategies import corpora, examples
 
 import neardup
@@ -67,9 +68,10 @@ def test_the_same_text_is_new_once(index: Index) -> None:
     assert index.verify() == []
 
 
-def test_similar_texts_are_new_once(index: Index) -> None:
+@pytest.mark.parametrize("count", [100, full(400)])
+def test_similar_texts_are_new_once(index: Index, count: int) -> None:
     """No two kept documents that share a bucket are similar, however they come."""
-    texts = batch_engine.texts(5, 150)
+    texts = batch_engine.texts(5, count)
     at_once(lambda n: [index.add(f"{n}-{at}", text) for at, text in enumerate(texts)], 4)
     in_order = {
         f"{n}-{at}": text for n in range(4) for at, text in enumerate(texts) if text.strip()
@@ -103,9 +105,10 @@ def test_a_document_is_removed_once(index: Index) -> None:
     assert len(index) == 0 and index.query(TEXT).status == "new"
 
 
-def test_readers_see_what_is_committed(index: Index) -> None:
+@pytest.mark.parametrize("count", [200, full(800)])
+def test_readers_see_what_is_committed(index: Index, count: int) -> None:
     """Never an error, a document that was removed, or one that nobody has acknowledged or begun."""
-    texts = [text for text in batch_engine.texts(7, 300, words=40) if text.strip()]
+    texts = [text for text in batch_engine.texts(7, count, words=40) if text.strip()]
     world = World(index, texts)
     with ThreadPoolExecutor(4) as threads:
         readers = [threads.submit(world.read, seed) for seed in range(3)]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.index_corpora import asked, chained, corpora, decided, filled, ids_of
+from support.sizes import full
 from support.strategies import examples
 
 import neardup
@@ -24,15 +25,15 @@ SMALL = {"shingle": "word:2", "threshold": 0.8}
 POINTS = [
     (SMALL, {"threshold": 0.5}),
     ({**SMALL, "threshold": 0.5}, {"threshold": 0.9}),
-    (SMALL, {"bands": 8, "rows": 16}),
+    full(SMALL, {"bands": 8, "rows": 16}),
     ({**SMALL, "threshold": 0.5}, {"tables": "10x4,20x2"}),
-    ({**SMALL, "threshold": 0.5}, {"limit": 1}),
-    ({**SMALL, "threshold": 0.5}, {"verify": "estimate"}),
-    ({**SMALL, "threshold": 0.5, "verify": "estimate"}, {"verify": "exact"}),
+    full({**SMALL, "threshold": 0.5}, {"limit": 1}),
+    full({**SMALL, "threshold": 0.5}, {"verify": "estimate"}),
+    full({**SMALL, "threshold": 0.5, "verify": "estimate"}, {"verify": "exact"}),
     ({**SMALL, "shingle": "word:1"}, {"measure": "containment"}),
     ({"shingle": "word:2", "sketch": "simhash", "hamming": 1}, {"hamming": 4}),
     ({**SMALL, "sketch": "weighted"}, {"threshold": 0.5}),
-    ({**SMALL, "bits": 8}, {"threshold": 0.5}),
+    full({**SMALL, "bits": 8}, {"threshold": 0.5}),
     ({**SMALL, "bits": 8}, {"limit": 2, "verify": "estimate"}),
 ]
 

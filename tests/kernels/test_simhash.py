@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.strategies import examples
 
 from neardup import kernels
 from neardup.reference import weighted as twin
@@ -57,6 +58,7 @@ def test_weighted_sums_equal_their_twin(terms, places):
     assert [2 * having - total for having in got.tolist()] == want
 
 
+@settings(max_examples=examples(10))
 @given(documents, st.sampled_from([1, 2]))
 def test_frequencies_and_their_weights(rows, places):
     counts = FrequencyCounts()

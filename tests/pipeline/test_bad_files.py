@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import batch_engine
 from support.command_line import WRITERS, neardup, refused
+from support.sizes import each_once, full
 
 from neardup.errors import InputError
 from neardup.pipeline import run as batch_run
@@ -37,17 +38,12 @@ def sources(folder: Path, extension: str, files: int = 9, each: int = 12) -> lis
     return paths
 
 
-def bad_files() -> list[object]:
-    """Every damage in every place in some format; in every format in the long run of the tests."""
-    return [
-        pytest.param(extension, damage, place, marks=pytest.mark.slow if (e + d + p) % 3 else [])
-        for e, extension in enumerate(["jsonl.gz", "jsonl.zst", "parquet", "arrow"])
-        for d, damage in enumerate([cut, garbage, emptied])
-        for p, place in enumerate([0, 4, -1])
-    ]
+FORMATS = ["parquet", "jsonl.gz", "jsonl.zst", "arrow"]
 
 
-@pytest.mark.parametrize(("extension", "damage", "place"), bad_files())
+@pytest.mark.parametrize(
+    ("extension", "damage", "place"), each_once(FORMATS, [cut, garbage, emptied], [0, 4, -1])
+)
 def test_a_bad_file_is_named_or_skipped(
     tmp_path: Path, extension: str, damage: Callable[[Path], None], place: int
 ) -> None:
@@ -69,12 +65,15 @@ def test_a_bad_file_is_named_or_skipped(
     assert batch_engine.go(paths, tmp_path / "out", shard=8_000) == plain
 
 
+@pytest.mark.parametrize("count", [120, full(400)])
 @pytest.mark.parametrize("extension", ["jsonl.gz", "parquet"])
-def test_damage_late_in_a_large_file_is_reported(tmp_path: Path, extension: str) -> None:
+def test_damage_late_in_a_large_file_is_reported(
+    tmp_path: Path, extension: str, count: int
+) -> None:
     """Its first part has been sketched by then; nothing of it may stay."""
     small = sources(tmp_path / "in", "jsonl", files=2)
     large = tmp_path / "in" / f"large.{extension}"
-    documents = [row | {"lang": "x", "score": 1.0} for row in batch_engine.rows(42, 400)]
+    documents = [row | {"lang": "x", "score": 1.0} for row in batch_engine.rows(42, count)]
     WRITERS[extension](large, documents)
     whole = large.read_bytes()
     inputs = [small[0], large, small[1]]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import batch_engine
+from support.sizes import full
 
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import find_inputs
@@ -23,15 +24,16 @@ main()
 """
 
 
-def test_ten_thousand_small_files_need_at_most_256_open_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1_500, full(10_000)])
+def test_thousands_of_small_files_need_at_most_256_open_files(tmp_path: Path, count: int) -> None:
     (tmp_path / "in").mkdir()
-    for number in range(10_000):
+    for number in range(count):
         text = f"words of number {number // 2} and of nobody else {number // 2}"
         (tmp_path / "in" / f"{number:05}.txt").write_text(text)
     ran = batch_engine.process(LIMITED, "dedup", tmp_path / "in", "-o", tmp_path / "out", "-q")
     assert ran.returncode == 0, ran.stderr
-    assert batch_engine.counts(tmp_path / "out")["removed"] == 5_000
-    assert len(os.listdir(tmp_path / "out" / "kept")) == 5_000
+    assert batch_engine.counts(tmp_path / "out")["removed"] == count // 2
+    assert len(os.listdir(tmp_path / "out" / "kept")) == count // 2
 
 
 NAMES = [

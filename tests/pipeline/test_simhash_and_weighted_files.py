@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 from support import batch_engine
 from support.command_line import dedup, edited, neardup, refused, table, write_jsonl
+from support.sizes import each_once
 
 import neardup as package
 from neardup.corpus.shards import cut_shards
@@ -39,8 +40,17 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked: Any) -> None:
+SIZES: list[dict[str, Any]] = [
+    {"shard": 1 << 20, "chunk": 1 << 20},
+    {"workers": 3, "shard": 900, "chunk": 300},
+    {"budget": batch_engine.Little(1 << 12), "shard": 500},
+]
+
+
+@pytest.mark.parametrize(("asked", "sizes"), each_once(ASKED, SIZES), ids=str)
+def test_every_shard_size_gives_the_answer_of_the_library(
+    tmp_path: Path, asked: Any, sizes: Any
+) -> None:
     documents = batch_engine.rows(3, 150, words=30)
     paths = batch_engine.write(tmp_path / "in", documents)
     found = package.dedup([row["text"] for row in documents], **{**batch_engine.SMALL, **asked})
@@ -49,18 +59,11 @@ def test_every_shard_size_gives_the_answer_of_the_library(tmp_path: Path, asked:
         for r in found.removed
     ]
     assert len(want) > 20
-    for number, sizes in enumerate(
-        [
-            {"shard": 1 << 20, "chunk": 1 << 20},
-            {"workers": 3, "shard": 900, "chunk": 300},
-            {"budget": batch_engine.Little(1 << 12), "shard": 500},
-        ]
-    ):
-        out = tmp_path / str(number)
-        got = batch_engine.go(paths, out, **{**asked, **sizes})
-        assert [(r["id"], r["witness"], r["similarity"], r["exact"]) for r in got.removed] == want
-        record = json.loads((out / "run.json").read_bytes())
-        assert record["fingerprint"] == found.options.spec.fingerprint
+    out = tmp_path / "out"
+    got = batch_engine.go(paths, out, **{**asked, **sizes})
+    assert [(r["id"], r["witness"], r["similarity"], r["exact"]) for r in got.removed] == want
+    record = json.loads((out / "run.json").read_bytes())
+    assert record["fingerprint"] == found.options.spec.fingerprint
 
 
 PAGES = [{"id": f"{n}", "text": edited(n % 20, *range(n // 20), count=200)} for n in range(60)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.sizes import full
 
 from neardup import BottomK, HyperLogLog, WeightedMinHash, kernels
 
@@ -56,7 +57,7 @@ def test_bottom_k_estimates_jaccard_after_removals():
     assert agrees(found, 1 / 3, np.sqrt(2 / 9 / 64))
 
 
-@pytest.mark.parametrize("size", [1_000, 20_000])
+@pytest.mark.parametrize("size", [1_000, full(20_000)])
 def test_bottom_k_counts(size):
     found = [bottom(a).count() for a, _ in pairs(size, 1, 0)]
     assert agrees(found, size, size / np.sqrt(62) * np.sqrt(1 - 64 / size))
