@@ -46,7 +46,7 @@ def leader_pairs(
     A bucket's leaders are its first `limit` kept members. For a hot bucket, and for one that the
     last round changed, all leaders are paired, from number 0. Members with a rank below `new` only
     lead. Returns about `room` pairs from (bucket, place) on, where to continue, and the largest
-    number of leaders of a bucket.
+    number of leaders of a bucket; buckets without pairs, which have at most `most`, are left out.
     """
     out = np.empty(room + most, np.uint64)
     leaders = np.empty(limit, np.int64)
@@ -55,6 +55,8 @@ def leader_pairs(
         begin, size = starts[g], starts[g + 1] - starts[g]
         hot, leading = U(size > limit), 0
         first = 0 if hot or has_changed(members, begin, begin + size, state) else fresh
+        if size < first + 2:  # no leader has a later member, and they are fewer than `most`
+            continue
         for at in range(size):
             v = np.int64(members[begin + at])
             if at >= place and v >= new:

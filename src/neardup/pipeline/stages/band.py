@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class BucketSlice:
     starts: NDArray[np.int64]
     keys: NDArray[np.uint64]
 
-    @property
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         return np.diff(self.starts)
 

@@ -103,7 +103,8 @@ def write_clusters(
                     "size": copies + 1,
                 }
             )
-            sizes = zip(leaders.tolist(), copies.tolist(), strict=True)
+            best = np.lexsort([leaders, -copies])[:largest]
+            sizes = zip(leaders[best].tolist(), copies[best].tolist(), strict=True)
             most = nlargest(largest, [*most, *sizes], key=lambda one: (one[1], -one[0]))
     return most
 
