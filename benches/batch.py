@@ -26,6 +26,9 @@ SUITE = Suite("batch", "The batch engine, measured", FIGURES)
 def main() -> None:
     parser = SUITE.parser(__doc__.splitlines()[0], repeat=2)
     parser.add_argument("--scale", type=float, default=1.0, help="measure a part of every size")
+    parser.add_argument(
+        "--peers", default=",".join(contenders.PEERS), help="some of them, by comma"
+    )
     parser.add_argument("--prepare", action="store_true", help="only make the corpora")
     parser.set_defaults(work=Path(tempfile.gettempdir(), "neardup-bench"))
     args = SUITE.parse(parser)
@@ -34,7 +37,13 @@ def main() -> None:
         args.results = args.work
     cores = tuple(sorted(os.sched_getaffinity(0)))
     bench = Bench(
-        args.peers_python, cores, args.repeat, args.work, Path(args.data), min(args.scale, 1.0)
+        args.peers_python,
+        cores,
+        args.repeat,
+        args.work,
+        Path(args.data),
+        min(args.scale, 1.0),
+        tuple(args.peers.split(",")),
     )
     if args.prepare:
         bench.prepare()

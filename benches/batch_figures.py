@@ -36,10 +36,11 @@ TWEET_PEERS = ("rensa", "daft", "datasketch")
 
 @dataclass(frozen=True)
 class Bench(contenders.Bench):
-    """`data` has the corpora, `scale` is the part of every size that is measured."""
+    """`data` has the corpora, `scale` is the part of every size, `peers` who is measured."""
 
     data: Path
     scale: float
+    peers: tuple[str, ...] = PEERS
 
     @property
     def is_full(self) -> bool:
@@ -126,7 +127,8 @@ def large(bench: Bench) -> Figure:
 def tweets(bench: Bench) -> Figure:
     corpus = warm(bench.tweets())
     memory = ("--memory", "1GB")
-    entrants = whole_runs(bench, corpus, TWEET_PEERS, memory)
+    peers = [name for name in TWEET_PEERS if name in bench.peers]
+    entrants = whole_runs(bench, corpus, peers, memory)
     entrants[WITH_KEPT] = partial(our_run, bench, WITH_KEPT, corpus, *memory)
     results = race(bench, entrants)
     removed = {
@@ -143,14 +145,14 @@ def tweets(bench: Bench) -> Figure:
 
 def documents(bench: Bench) -> Figure:
     corpus, pairs = bench.documents()
-    entrants = whole_runs(bench, warm(corpus), PEERS)
+    entrants = whole_runs(bench, warm(corpus), bench.peers)
     entrants[WITH_KEPT] = partial(our_run, bench, WITH_KEPT, corpus)
     results, qualities = judged_race(bench, load_truth(corpus, pairs), entrants)
     return Figure(
         "110,000 documents of 3 KB, one core",
         f"{describe(corpus)}, threshold 0.8",
         [run_row(name, results, qualities) for name in results],
-        _peer_targets(bench, results, 400),
+        _peer_targets(bench, results, 250),
     )
 
 
@@ -185,8 +187,8 @@ def limit(bench: Bench) -> Figure:
         f"{_duplicates(results[WITH_KEPT])}; {cores} cores, in the page cache",
         rows,
         {
-            f"{name}: at most 2.5 x only reading": _only(
-                bench.is_full and results[name].works, results[name].seconds <= 2.5 * least
+            f"{name}: at most 3.5 x only reading": _only(
+                bench.is_full and results[name].works, results[name].seconds <= 3.5 * least
             )
             for name in runs
         },
@@ -240,7 +242,7 @@ def cores(bench: Bench) -> Figure:
         "Both cores against one",
         f"{describe(corpus)}, kept files written",
         [*rows, {"tool": "one / both", "seconds": times}],
-        {"at least 1.7 x": _only(bench.is_full and times is not None, (times or 0) >= 1.7)},
+        {"at least 1.75 x": _only(bench.is_full and times is not None, (times or 0) >= 1.75)},
     )
 
 
