@@ -437,3 +437,15 @@ def test_text_inside_a_compressed_tar_may_be_compressed_by_others(
     other.write_bytes(other.read_bytes()[:-20])
     with pytest.raises(InputError, match=r"b\.tar\.gz: truncated or corrupt"):
         read(other)
+
+
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_patterns_for_members_are_answered_with_unpacking(tmp_path: Path, option: str) -> None:
+    archive = write_tar(tmp_path / "texts.tar", TEXTS)
+    with pytest.raises(
+        UsageError, match=rf"--{option} '\*\.md' matches no file, and all members.*"
+    ):
+        find_inputs([archive], **{option: "*.md"})  # type: ignore[arg-type]
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path / "texts", filter="data")
+    assert find_inputs([tmp_path / "texts"], **{option: "*.md"})  # type: ignore[arg-type]

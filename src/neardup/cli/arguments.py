@@ -192,7 +192,8 @@ Include = Annotated[
     option(
         "GLOB",
         "Of folders and quoted globs, read only files whose name, or path below the folder, "
-        "matches; ** matches any folders. Can be given several times.",
+        "matches; ** matches any folders. All members of an archive are read. Can be given several "
+        "times.",
         default="all",
         panel=INPUT,
     ),
@@ -203,7 +204,7 @@ Exclude = Annotated[
     option(
         "GLOB",
         "Of folders and quoted globs, don't read files whose name, or path below the folder, "
-        "matches. Can be given several times.",
+        "matches. Not for members of archives. Can be given several times.",
         default="none",
         panel=INPUT,
     ),

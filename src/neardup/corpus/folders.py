@@ -238,10 +238,19 @@ class Patterns:
         self._used.update((option, name) for name in matching)
         return bool(matching)
 
-    def check_used(self) -> None:
-        """Raise `UsageError` if a pattern has matched no file."""
+    def check_used(self, archive: str = "") -> None:
+        """Raise `UsageError` if a pattern has matched no file.
+
+        Args:
+            archive: The name of an archive among the inputs, whose members may have been meant.
+        """
         for option, patterns in (("include", self._include), ("exclude", self._exclude)):
             for name in patterns:
+                if (option, name) not in self._used and archive:
+                    raise UsageError(
+                        f"--{option} {name!r} matches no file, and all members of an archive are "
+                        f"read: unpack {archive} into a folder, and read that"
+                    )
                 if (option, name) not in self._used:
                     raise UsageError(
                         f"--{option} {name!r} matches no file: it is compared with names, and with "

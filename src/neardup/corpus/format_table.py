@@ -20,6 +20,8 @@ EACH_DOCUMENT: Final = "document"
 BOM: Final = b"\xef\xbb\xbf"
 JSON: Final = frozenset({"jsonl", "json"})
 """The formats whose records are objects of JSON."""
+ARCHIVES: Final = frozenset({"tar", "zip"})
+"""The formats whose records are members that would be files of a folder."""
 HEAD: Final = 1 << 16
 """The first bytes of a file, decompressed, by which its format is recognised."""
 

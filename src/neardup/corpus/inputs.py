@@ -32,6 +32,7 @@ from neardup.corpus.folders import (
     walk_folder,
 )
 from neardup.corpus.format_table import (
+    ARCHIVES,
     BOM,
     BYTE_RANGES,
     CHOICES,
@@ -218,7 +219,8 @@ def find_inputs(
         for entry, file in found:
             files.setdefault(entry.real, file)
         ends.append(len(files))
-    patterns.check_used()
+    archives = (file.name for file in files.values() if file.format in ARCHIVES)
+    patterns.check_used(next(archives, ""))
     if not files:
         raise MissingInput("no file is left to read: check --include and --exclude")
     inputs = InputFiles(_without_collisions(list(files.values())), unread)
