@@ -36,8 +36,8 @@ SPARK_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # Everything here is over before Java's better compiler pays.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # Everything here is over before Java's better compiler and collector pay.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # Queries this small take longer to compile than to run; the tests of the command line run
     # with the code that Spark generates by default.
     "spark.sql.codegen.wholeStage": "false",
@@ -57,7 +57,7 @@ def spark(tmp_path_factory):
         "spark.local.dir": f"{folder}/local",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
     }
-    arguments = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    arguments = " ".join(f"--conf '{name}={value}'" for name, value in settings.items())
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
         patch.delitem(os.environ, "PYSPARK_PYTHON", raising=False)

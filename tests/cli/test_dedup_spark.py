@@ -10,11 +10,13 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from support import batch_engine
-from support.command_line import neardup
+from support.command_line import Ran, neardup
+from support.sizes import full
 
 ON_SPARK = ("--engine", "spark", "--master", "local[1]")
 SMALL = ("--shingle", "word:2", "--threshold", "0.5")
@@ -55,7 +57,20 @@ def started(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
-def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
+def finished(*arguments: object) -> Ran:
+    """Run the command in a process of its own, whose Spark has the usual settings."""
+    process = started(*arguments, *ON_SPARK)
+    output, message = process.communicate(timeout=300)
+    return Ran(process.returncode, output, message)
+
+
+def in_session(*arguments: object) -> Ran:
+    """Run the command in this process, which has a session."""
+    return neardup("dedup", *arguments, "--engine", "spark")
+
+
+@pytest.mark.parametrize("run", [in_session, full(finished)])
+def test_command_line_deduplicates_files_and_urls(spark: Any, tmp_path: Path, run: Any) -> None:
     paths = batch_engine.write(tmp_path / "in", batch_engine.rows(2, 60))
     with tarfile.open(tmp_path / "texts.tgz", "w:gz") as archive:
         for name in ("a.txt", ".hidden"):
@@ -64,23 +79,19 @@ def test_command_line_deduplicates_files_and_urls(tmp_path: Path) -> None:
     paths.append(tmp_path / "texts.tgz")
     local, out = tmp_path / "local", tmp_path / "out"
     assert neardup("dedup", *paths, "-o", local, *SMALL, "-q").code == 0
-    process = started(*paths, "-o", out, *SMALL, *ON_SPARK)
-    output, message = process.communicate(timeout=300)
-    assert process.returncode == 0, message
-    assert output.startswith("61 documents")
-    assert "hidden file: 1" in output
-    assert "WARN" not in message
-    assert "neardup: deciding" in message
+    ran = run(*paths, "-o", out, *SMALL)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("61 documents")
+    assert "hidden file: 1" in ran.out
+    assert "WARN" not in ran.err
+    assert "neardup: deciding" in ran.err
     assert (out / "removed.parquet").read_bytes() == (local / "removed.parquet").read_bytes()
     assert "<html" in (out / "report.html").read_text("utf-8")
     urls = tmp_path / "urls"
-    process = started(
-        (tmp_path / "in").as_uri(), "-o", urls.as_uri(), "--id", "id", *SMALL, *ON_SPARK, "--json"
-    )
-    output, message = process.communicate(timeout=300)
-    assert process.returncode == 0, message
+    ran = run((tmp_path / "in").as_uri(), "-o", urls.as_uri(), "--id", "id", *SMALL, "--json")
+    assert ran.code == 0, ran.err
     counts = json.loads((local / "run.json").read_bytes())["counts"]
-    assert json.loads(output)["counts"]["documents"] == counts["documents"] - 1
+    assert json.loads(ran.out)["counts"]["documents"] == counts["documents"] - 1
     assert pq.read_table(urls / "removed.parquet").num_rows > 0
 
 

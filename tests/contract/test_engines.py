@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from support import batch_engine
 from support.definition import POINT, Decisions, Definition, Row
 from support.engines import ENGINES, SPARK, in_memory
+from support.sizes import full
 from support.strategies import corpora, examples
 
 import neardup
@@ -119,8 +120,8 @@ WITHOUT_VETOED = ("index", "increments", "service")
 
 slow = pytest.mark.slow
 ALWAYS = {
-    "Spark files": ("within, max", "limit 2, hot buckets", "against, longest"),
-    "Spark DataFrames": ("the usual", "limit 2, hot buckets"),
+    "Spark files": ("within, max",),
+    "Spark DataFrames": ("limit 2, hot buckets",),
     "increments": ("the usual", "limit 2, hot buckets", "several columns"),
 }
 """By engine that takes seconds: the questions of every run of the tests; others in the long one."""
@@ -345,11 +346,12 @@ def test_engine_keeps_its_promises_on_random_corpora(
     check()
 
 
-def test_engines_keep_their_promises_on_real_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("files", "length"), [(0, 1_200), full(60, 6_000)])
+def test_engines_keep_their_promises_on_real_text(tmp_path: Path, files: int, length: int) -> None:
     """Beginnings of source files of the standard library: families of codecs, many small files."""
     library = Path(sysconfig.get_paths()["stdlib"])
-    paths = sorted(library.glob("encodings/*.py")) + sorted(library.glob("*.py"))[:40]
-    texts = [path.read_text("utf-8", "replace")[:2_000] for path in paths]
+    paths = sorted(library.glob("encodings/*.py")) + sorted(library.glob("*.py"))[:files]
+    texts = [path.read_text("utf-8", "replace")[:length] for path in paths]
     rows = [{"id": f"d{number:04}", "text": text} for number, text in enumerate(texts)]
     curve = neardup.dedup(["a"], threshold=0.8).options.curve
     question = {"shingle": "word:5", "threshold": 0.8, "slots": 128}

@@ -100,9 +100,12 @@ neardup.cli.main()
 """
 
 
+@pytest.mark.parametrize("count", [1_500, full(4_000)])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_resumes(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(13, 1_500), files=3)
+def test_an_interrupted_run_resumes(
+    tmp_path: Path, number: signal.Signals, code: int, count: int
+) -> None:
+    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(13, count), files=3)
     out = tmp_path / "out"
     line = batch_engine.command(DRIVER, "dedup", *inputs, "-o", out, "--workers", 2, "-q")
     run = subprocess.Popen(

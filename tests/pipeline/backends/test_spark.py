@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import batch_engine
+from support.sizes import full
 
 import neardup
 from neardup.errors import InputError, RowError, SpecMismatch
@@ -25,7 +26,6 @@ from neardup.pipeline.stages import compare
 TABLES = ("removed", "clusters", "rejected", "samples")
 SHARD = 6_000
 """Bytes of a shard: some tasks for each stage."""
-slow = pytest.mark.slow
 
 
 def run_on_spark(spark: Any, job: Any) -> batch_engine.Silent:
@@ -57,16 +57,21 @@ def record(out: Path) -> Any:
 
 
 QUESTIONS = {
+    "signatures, sketches": (
+        {"keep": "longest", "verify": "estimate", "limit": 2},
+        {"pairs": True, "save_sketches": True},
+    ),
+    "weights": ({"sketch": "weighted", "weights": "tf-idf"}, {}),
     "the usual": ({}, {}),
-    "signatures": ({"keep": "longest", "verify": "estimate", "limit": 2}, {"pairs": True}),
     "sketches": ({}, {"save_sketches": True}),
     "lines": ({"strip": "lines:20%"}, {}),
-    "weights": ({"sketch": "weighted", "weights": "tf-idf"}, {}),
     "numbers": ({"distinguish": "numbers"}, {}),
 }
 
 
-@pytest.mark.parametrize("asked", QUESTIONS)
+@pytest.mark.parametrize(
+    "asked", ["signatures, sketches", "weights", *map(full, list(QUESTIONS)[2:])]
+)
 def test_the_output_is_that_of_the_local_engine(spark: Any, tmp_path: Path, asked: str) -> None:
     options, others = QUESTIONS[asked]
     paths = batch_engine.write(tmp_path / "in", batch_engine.rows(7, 300, words=22))
@@ -107,10 +112,11 @@ def test_exact_copies_are_those_of_the_local_engine(spark: Any, tmp_path: Path, 
     assert files(tmp_path / "spark") == files(tmp_path / "local")
 
 
+@pytest.mark.parametrize("count", [100, full(200)])
 def test_sets_that_do_not_fit_the_driver_are_compared_in_tasks(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(7, 200, words=22))
+    paths = batch_engine.write(tmp_path / "in", batch_engine.rows(7, count, words=22))
     batch_engine.go(paths, tmp_path / "local", limit=2)
     monkeypatch.setattr(compare, "_memory_factor", lambda _: 10**6)
     run_on_spark(spark, batch_engine.job(paths, tmp_path / "spark", limit=2))
@@ -130,7 +136,7 @@ def test_a_secret_key_reaches_the_tasks(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("first", {"keep": "max:score"}), pytest.param("earlier", {}, marks=slow)],
+    [("first", {"keep": "max:score"}), full("earlier", {})],
     ids=["a run", "files"],
 )
 def test_earlier_documents_are_never_removed(
@@ -162,9 +168,10 @@ def test_another_specification_is_refused(spark: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_files_are_reported_or_skipped(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [2, full(3)])
+def test_bad_files_are_reported_or_skipped(spark: Any, tmp_path: Path, count: int) -> None:
     paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 40))
-    bad = [tmp_path / "in" / f"bad{number}.jsonl.gz" for number in range(3)]
+    bad = [tmp_path / "in" / f"bad{number}.jsonl.gz" for number in range(count)]
     for path in bad:
         path.write_bytes(b"\x1f\x8b no gzip at all")
     with pytest.raises(InputError, match=r"bad\d\.jsonl\.gz"):
@@ -182,6 +189,7 @@ def test_a_bad_row_stops_a_strict_run(spark: Any, tmp_path: Path) -> None:
         run_on_spark(spark, batch_engine.job([path], tmp_path / "out", others={"strict": True}))
 
 
+@pytest.mark.slow
 def test_inputs_without_documents(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     path.write_text("\n")
@@ -282,6 +290,7 @@ def test_nothing_to_count_is_counted(spark: Any, tmp_path: Path) -> None:
     assert record(tmp_path / "out")["counts"]["documents"] == 0
 
 
+@pytest.mark.slow
 def test_completed_shards_are_not_read_again_after_a_bad_file(spark: Any, tmp_path: Path) -> None:
     paths = batch_engine.write(tmp_path / "in", batch_engine.rows(1, 40))
     bad = tmp_path / "in" / "zzz.jsonl.gz"

@@ -13,6 +13,7 @@ import neardup.spark
 EXAMPLE = Path(__file__).parents[3] / "examples/spark_dataframe.py"
 
 
+@pytest.mark.slow
 def test_spark_example_runs(spark):
     runpy.run_path(str(EXAMPLE))["main"](spark)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JError
+from support.sizes import full
 
 import neardup
 from neardup.errors import ColumnError, InputError, NeardupError, UsageError
@@ -61,7 +62,7 @@ def test_executors_without_python_are_refused(spark, monkeypatch):
     ("version", "message"),
     [
         ("0.0.1", f"has neardup 0.0.1, the driver has {neardup.__version__}"),
-        (neardup.__version__, "that makes other sketches"),
+        full(neardup.__version__, "that makes other sketches"),
     ],
 )
 def test_executors_with_another_version_are_refused(
@@ -76,6 +77,7 @@ def test_executors_with_another_version_are_refused(
         check_executors(spark)
 
 
+@pytest.mark.slow
 def test_executors_that_import_from_an_archive_are_refused(spark, executors_run, tmp_path):
     source = Path(neardup.__file__).parents[1]
     archive = shutil.make_archive(str(tmp_path / "neardup"), "zip", source, "neardup")

@@ -117,6 +117,7 @@ def test_kept_json_lines_are_unchanged(spark, tmp_path):
     assert not (out / ".unfinished").exists()
 
 
+@pytest.mark.slow
 def test_earlier_lines_need_no_column_to_rank_by(spark, tmp_path):
     text = " ".join(f"word{number}" for number in range(30))
     (tmp_path / "new.jsonl").write_text(
