@@ -170,6 +170,23 @@ def test_repository_of_a_data_set_is_read_without_its_readme(tmp_path: Path) -> 
     assert names(find_inputs([tmp_path], include=["README.md"])) == ["README.md"]
 
 
+def test_readme_is_read_if_include_names_it_besides_the_data(tmp_path: Path) -> None:
+    touch(tmp_path, *HUB)
+    both = find_inputs([tmp_path], include=["*.parquet", "*.md"])
+    assert names(both) == ["README.md", *HUB[-2:]]
+    assert names(find_inputs([tmp_path], include=["*"])) == list(HUB[-2:])  # names none of them
+
+
+def test_readme_is_left_out_only_by_data_in_its_folder_or_below(tmp_path: Path) -> None:
+    touch(tmp_path, "old.zip", "README.md", "docs/README.md", "docs/CHANGELOG.md")
+    touch(tmp_path, "sets/README.md", "sets/en/LICENSE", "sets/en/train/a.parquet")
+    with pytest.raises(UsageError, match=r"texts \(CHANGELOG.md, README.md\)"):
+        find_inputs([tmp_path])
+    files = find_inputs([tmp_path], exclude=["docs"])
+    assert names(files) == ["old.zip", "sets/en/train/a.parquet"]
+    assert files.unread.reasons["beside data files"] == 3
+
+
 def test_data_set_that_was_saved_to_disk_is_read(tmp_path: Path) -> None:
     touch(tmp_path, "dataset_dict.json", "train/state.json", "train/dataset_info.json")
     touch(tmp_path, "train/data-00000-of-00001.arrow")

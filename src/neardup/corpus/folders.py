@@ -1,8 +1,8 @@
 """Which files of a folder are read; every other one is counted, with the reason.
 
 Left out are hidden files, the marks of other programs, what is no regular file, links to folders,
-what --include and --exclude leave out, and the companions of data files: the description, licence
-and loading script in a repository of a data set. Nothing else.
+what --include and --exclude leave out, and the companions of data files, unless --include names
+them: the description, licence and loading script in a repository of a data set. Nothing else.
 """
 
 from __future__ import annotations
@@ -229,6 +229,18 @@ class Patterns:
             name for name, pattern in self._include.items() if any(map(pattern.fullmatch, parts))
         )
 
+    def name_apart(self, files: Iterable[str], others: Iterable[str]) -> set[str]:
+        """Return those of the files that --include matches by a pattern that no other file has.
+
+        Args:
+            files: Paths below the folder.
+            others: Those of the other files.
+        """
+        if not self._include:
+            return set()
+        of_others = frozenset[str]().union(*map(self.included_by, others))
+        return {below for below in files if self.included_by(below) - of_others}
+
     def _matches(
         self, option: str, patterns: dict[str, re.Pattern[str]], parts: Sequence[str]
     ) -> bool:
@@ -302,6 +314,8 @@ def _compile(pattern: str) -> re.Pattern[str]:
 def find_companions(files: Sequence[tuple[str, bool]]) -> set[str]:
     """Return those files that accompany data files, and are no data themselves.
 
+    A file accompanies the data files in its own folder and in those below it.
+
     Args:
         files: The path below the folder of each file, and whether it is a data file.
     """
@@ -311,8 +325,12 @@ def find_companions(files: Sequence[tuple[str, bool]]) -> set[str]:
         name = below.rpartition("/")[2].lower()
         if name in _COMPANION_TABLES or (not is_data and _COMPANION.match(name)):
             companions.add(below)
-    has_data = any(is_data and below not in companions for below, is_data in files)
-    return companions if has_data else set()
+    data = {below for below, is_data in files if is_data} - companions
+    folders: set[str] = set()
+    for folder in data:
+        while folder and (folder := folder.rpartition("/")[0]) not in folders:
+            folders.add(folder)
+    return {below for below in companions if below.rpartition("/")[0] in folders}
 
 
 def printable(path: str) -> str:

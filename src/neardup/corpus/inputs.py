@@ -415,6 +415,9 @@ def _of_one_kind(folder: str, found: Found, patterns: Patterns, unread: UnreadFi
     found = _without_empty_texts(found)
     kinds = [(entry.below, not file.row.is_document) for entry, file in found]
     companions = find_companions(kinds)
+    if companions:
+        others = (below for below, _ in kinds if below not in companions)
+        companions = companions - patterns.name_apart(companions, others)
     for entry, _ in found:
         if entry.below in companions:
             unread.add(entry.path, COMPANION)
