@@ -65,6 +65,16 @@ def test_repository_of_a_data_set_just_works(tmp_path: Path) -> None:
     assert [file["documents"] for file in record["inputs"]] == [4, 4]
 
 
+def test_readmes_that_were_not_read_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    files = {f"{place}README.md": "about" for place in ("", "en__", "de__")}
+    source = write(tmp_path / "in", **files, **{"en__a.jsonl": lines(*TEXTS)})
+    write(source, **{"de__b.jsonl": lines(TEXTS[0])})
+    ran = neardup("dedup", source, "-o", tmp_path / "out")
+    named = "3 files that are no data (README.md, de/README.md, en/README.md)"
+    assert f"not read            {named}; run.json lists them" in ran.out
+    assert named in (tmp_path / "out/report.html").read_text()
+
+
 def test_part_files_without_endings_are_read(tmp_path: Path) -> None:
     source = write(tmp_path / "in", **{"part-00000": lines(*TEXTS), "_SUCCESS": b""})
     write(source, **{"part-00001.gz": gzip.compress(lines(TEXTS[0]))})

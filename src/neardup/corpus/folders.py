@@ -120,9 +120,20 @@ def describe_reasons(reasons: Mapping[str, int], listed: Iterable[tuple[str, str
 
     >>> describe_reasons({HIDDEN: 2, COMPANION: 1}, [("data/README.md", COMPANION)])
     '2 hidden files, 1 file that is no data (README.md)'
+    >>> describe_reasons({COMPANION: 2}, [(f"in/{set}/README.md", COMPANION) for set in "ab"])
+    '2 files that are no data (a/README.md, b/README.md)'
     """
-    beside = [os.path.basename(name) for name, reason in listed if reason == COMPANION]
+    beside = _below_common([name for name, reason in listed if reason == COMPANION])
     return ", ".join(_count_reason(count, reason, beside) for reason, count in reasons.items())
+
+
+def _below_common(names: Sequence[str]) -> list[str]:
+    """Return the paths of files below the folder that all of them are in."""
+    if not names:
+        return []
+    paths = list(map(os.path.abspath, names))
+    common = os.path.commonpath(list(map(os.path.dirname, paths)))
+    return [os.path.relpath(path, common) for path in paths]
 
 
 def _count_reason(count: int, reason: str, beside: Sequence[str]) -> str:
