@@ -121,6 +121,14 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     refused(neardup("dedup", *arguments), 2, "none.toml", "can't be read")
 
 
+def test_the_folder_of_tune_is_answered_with_the_file_in_it(tmp_path: Path) -> None:
+    (tmp_path / "tuned").mkdir()
+    arguments = (tmp_path, "-o", tmp_path / "out", "--config", tmp_path / "tuned")
+    refused(neardup("dedup", *arguments), 2, "pass a config file")
+    write_config(tmp_path / "tuned/tuned.toml", POINT)
+    refused(neardup("dedup", *arguments), 2, f"pass {tmp_path / 'tuned/tuned.toml'}")
+
+
 VALUES = (
     st.none()
     | st.text()

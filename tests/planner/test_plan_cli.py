@@ -145,6 +145,12 @@ def test_quiet_prints_nothing() -> None:
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
+def test_quiet_plan_that_misses_a_requirement_says_which_in_one_line() -> None:
+    ran = neardup("plan", *WORKED, "--bands", 8, "--rows", 16, "-q")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert ran.err.startswith("neardup: not met: recall 0.95 at 0.85 is not reached")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

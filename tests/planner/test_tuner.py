@@ -307,6 +307,13 @@ def test_command_writes_config_table_and_page(tmp_path):
     assert again.err == ""
 
 
+def test_tune_output_named_like_a_config_file_is_refused_with_a_folder_to_name(tmp_path):
+    """It made a folder of the name tuned.toml, which --config could not read."""
+    ran = tune_command(tweet_file(tmp_path), "-o", tmp_path / "best.toml", slots=16, bands="4x4")
+    refused(ran, 2, f"name a folder, such as {tmp_path / 'best'}; its tuned.toml is the config")
+    assert not (tmp_path / "best.toml").exists()
+
+
 def test_earlier_sweep_is_replaced_only_with_force(tmp_path):
     path = tweet_file(tmp_path)
 

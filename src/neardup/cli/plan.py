@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -230,6 +231,8 @@ def plan(
                     command = [*spark_settings(made.spark), *command]
                 print_next(command, text, None, input_options, point, *limits)
     if not made.met:
+        if quiet and not as_json:
+            print(f"neardup: not met: {'; '.join(map(str, made.problems))}", file=sys.stderr)
         raise typer.Exit(1)
 
 

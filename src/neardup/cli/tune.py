@@ -29,6 +29,7 @@ from neardup.cli.console import make_console, print_json, progress_for
 from neardup.cli.next_command import print_next
 from neardup.cli.signatures import with_input_options, with_options
 from neardup.corpus.inputs import InputOptions
+from neardup.formats.config import TUNED
 from neardup.pipeline.budget import check_workers
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 AXES = "Axes: values separated by commas; every combination is tried"
-FILES = ("tuning.json", "sweep.csv", "tuned.toml", "tuning.html")
+FILES = ("tuning.json", "sweep.csv", TUNED, "tuning.html")
 """The files of a sweep; the first shows that the others are of a sweep."""
 
 
@@ -269,7 +270,7 @@ def tune(
     print_tuning(tuning, as_json, quiet)
     if tuning.best.done and not (as_json or quiet):
         command = ["neardup", "dedup", *inputs, "-o", "OUT"]
-        best = short_options(tuning) if out is None else out / "tuned.toml"
+        best = short_options(tuning) if out is None else out / TUNED
         print_next(command, text, id, input_options, best)
 
 
@@ -293,9 +294,12 @@ def make_folder(out: Path, force: bool) -> None:
     """Make the folder; refuse one that can't be written, or holds other files of these names."""
     import tempfile
 
-    from neardup.errors import OutputTaken
+    from neardup.errors import OutputTaken, UsageError
     from neardup.formats.tables import write_error
 
+    if out.suffix == ".toml":
+        name = out.with_suffix("")
+        raise UsageError(f"-o {out}: name a folder, such as {name}; its {TUNED} is the config file")
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
@@ -327,7 +331,7 @@ def write_sweep(tuning: Tuning, out: Path) -> None:
 
     write_json(out / "tuning.json", tuning.to_json())
     tuning.to_csv(out / "sweep.csv")
-    write_config(out / "tuned.toml", tuning.options, [*tuning.labelled, *tuning.reasons])
+    write_config(out / TUNED, tuning.options, [*tuning.labelled, *tuning.reasons])
     write_text(out / "tuning.html", tuning_page(tuning))
 
 

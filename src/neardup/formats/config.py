@@ -25,6 +25,8 @@ from neardup.option_table import MatchingOptions, options_at
 
 VERSION: Final = 1
 LARGEST: Final = 1 << 20
+TUNED: Final = "tuned.toml"
+"""The config file in the folder that `neardup tune -o` writes."""
 NAMES: Final = tuple(options_at("config file"))
 """The options that a config file may contain."""
 CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
@@ -82,8 +84,9 @@ def parse_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise UsageError(f"{path}: can't be read ({why}): pass a config file") from None
+        why, tuned = error.strerror or type(error).__name__, path / TUNED
+        cure = tuned if tuned.is_file() else "a config file"
+        raise UsageError(f"{path}: can't be read ({why}): pass {cure}") from None
     if len(data) > LARGEST:
         raise ConfigError(f"{path}: larger than any config file: pass one that neardup plan wrote")
     try:
