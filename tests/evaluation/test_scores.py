@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neardup.evaluation.results import format_as_good
 from neardup.evaluation.scores import (
     LOWEST,
     Scores,
@@ -111,14 +112,24 @@ def test_a_threshold_below_03_is_never_advised():
     assert found.at(found.advised)[0] == 0.75
 
 
+def test_of_thresholds_that_are_as_good_the_highest_is_advised_because_it_removes_least():
+    label = np.array([True] * 40 + [False] * 40)
+    found = sweep_thresholds(np.r_[np.full(36, 0.6), np.full(4, 0.4), np.full(40, 0.2)], label)
+    assert found.best == pytest.approx(0.31, abs=0.01) and found.as_good == [0.21, 0.6]
+    assert found.advised == 0.6 and found.advised_as_good == [LOWEST, 0.6]
+    assert format_as_good(found) == [
+        "0.21 to 0.6 are as good, as far as these labels can tell; 0.6 removes the least"
+    ]
+
+
 @pytest.mark.parametrize(("alike", "warned"), [(0, True), (29, True), (30, False)])
 def test_easy_labels_are_warned_of(alike: int, warned: bool):
     label = np.array([True] * 40 + [False] * (100 + alike))
     similarity = np.r_[np.full(40, 0.9), np.full(100, 0.1), np.full(alike, 0.7)]
-    notes = note_easy_labels(similarity, label, threshold=0.8, few=30)
+    notes = note_easy_labels(similarity, label, "char:5", threshold=0.8, few=30)
     assert bool(notes) == warned
     assert all(f"label {30 - alike} or more" in note for note in notes)
-    assert note_easy_labels(similarity[:50], label[:50], 0.8, 30) == [], (
+    assert note_easy_labels(similarity[:50], label[:50], "char:5", 0.8, 30) == [], (
         "few labels, said elsewhere"
     )
 

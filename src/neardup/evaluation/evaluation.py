@@ -320,7 +320,9 @@ def _measure(
             similar = similarity >= point.options.threshold
             if len(used) and not similar.any():
                 notes.append("no pair reaches the threshold: recall by similarity is undefined")
-            notes += note_easy_labels(similarity, label, point.options.threshold, FEW)
+            notes += note_easy_labels(
+                similarity, label, point.options.spec.shingle, point.options.threshold, FEW
+            )
     missed, wrong = label & ~predicted, predicted & ~label
     losses = None
     if point is not None and similar is not None and met is not None:

@@ -112,7 +112,10 @@ def _range(as_good: Sequence[float]) -> str:
     low, high = as_good
     if low == high:
         return "all others are worse by these labels"
-    return f"{low:g} to {high:g} are as good, as far as these labels can tell"
+    return (
+        f"{low:g} to {high:g} are as good, as far as these labels can tell; {high:g} removes the "
+        "least"
+    )
 
 
 def _scores(scores: Scores) -> list[str]:

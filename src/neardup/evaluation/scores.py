@@ -200,10 +200,10 @@ class ThresholdSweep:
             the same.
         as_good: The lowest and the highest threshold around it that these labels don't show to be
             worse, by a sign test at 5 %; None if there is no best one.
-        advised: The threshold to use, as `neardup tune` chooses it: the best of those from 0.3 on,
-            or a higher one that is about as good; None as above.
-        advised_as_good: The lowest and the highest threshold around it that are as good as the
-            best of those from 0.3 on.
+        advised: The threshold to use, as `neardup tune` chooses it: the highest that is as good as
+            the best of those from 0.3 on, because it removes the least; None as above.
+        advised_as_good: The lowest and the highest threshold that are as good as the best of those
+            from 0.3 on.
     """
 
     thresholds: list[float]
@@ -247,8 +247,8 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
         as_good = [float(thresholds[low]), float(thresholds[high])]
         tried = thresholds >= LOWEST
         usable = thresholds[tried].tolist()
-        place, low, high = choose_threshold(tp[tried], fp[tried], positives, usable)
-        advised, advised_as_good = usable[place], [usable[low], usable[high]]
+        low, high = choose_threshold(tp[tried], fp[tried], positives, usable)
+        advised, advised_as_good = usable[high], [usable[low], usable[high]]
     return ThresholdSweep(
         thresholds.tolist(),
         [one.recall.value for one in scores],
@@ -273,8 +273,10 @@ NEAR: Final = 0.2
 
 def choose_threshold(
     tp: Integers, fp: Integers, positives: int, thresholds: Sequence[float]
-) -> tuple[int, int, int]:
-    """Return the places of the threshold to use, and of the first and last that are as good.
+) -> tuple[int, int]:
+    """Return the places of the first and the last threshold that are as good as the best one.
+
+    The last is the one to use: it removes the least.
 
     Args:
         tp: The labelled duplicates that reach each threshold.
@@ -283,17 +285,17 @@ def choose_threshold(
         thresholds: The thresholds to choose from, ascending.
     """
     f1 = 2 * tp / (tp + fp + positives)
-    best = place = best_place(f1.tolist())
+    best = best_place(f1.tolist())
+    low, high = find_as_good(tp, fp, best)
     # With fewer duplicates, one more that is missed costs more than the gain.
     if positives * GAIN >= 1:
         about = np.flatnonzero((f1 >= f1[best] - GAIN) & (np.array(thresholds) <= COSTLY))
-        place = max(best, int(about.max(initial=best)))
-    low, high = find_as_good(tp, fp, best)
-    return place, min(low, place), max(high, place)
+        high = int(about.max(initial=high))
+    return low, high
 
 
 def note_easy_labels(
-    similarity: NDArray[np.float64], label: Flags, threshold: float, few: int
+    similarity: NDArray[np.float64], label: Flags, shingle: str, threshold: float, few: int
 ) -> list[str]:
     """Return a warning if hardly any of the pairs that are no duplicates look alike.
 
@@ -309,8 +311,9 @@ def note_easy_labels(
     return [
         f"only {near:,} of the {len(others):,} pairs labelled as different are {least:.2g} similar "
         f"or more: precision near the threshold of {threshold:g} is hardly tested, and a run may "
-        f"remove much that is no duplicate; neardup dedup --threshold {least:.2g} --pairs lists "
-        f"pairs that look alike: label {needed - near:,} or more of them that are different"
+        f"remove much that is no duplicate; neardup dedup INPUT -o OUT --shingle {shingle} "
+        f"--threshold {least:.2g} --pairs lists pairs that look alike: label {needed - near:,} or "
+        "more of them that are different"
     ]
 
 

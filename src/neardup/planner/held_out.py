@@ -39,8 +39,8 @@ class LabelledShingle:
 
     Attributes:
         shingle: The shingle.
-        threshold: Its best threshold by all labels.
-        as_good: The lowest and the highest threshold around it that are as good, of those tried.
+        threshold: The threshold to use, by all labels: the highest that is as good as the best.
+        as_good: The lowest and the highest threshold that are as good as the best of those tried.
         sweep: The figures at all thresholds, also at those that were not tried.
         held_out: The scores on held-out pairs, each with the threshold that the others chose.
     """
@@ -172,7 +172,7 @@ class HeldOutPairs:
         return cls(used, part, thresholds, usual, shingles, reached, counts, sweeps, points)
 
     def best(self, part: int | None, among: Sequence[int]) -> tuple[int, int]:
-        """Return the places of the best shingle and its best threshold.
+        """Return the places of the best shingle and of the threshold to use with it.
 
         Args:
             part: The part that is held out: no pair of its folds counts. None for all labels.
@@ -187,7 +187,7 @@ class HeldOutPairs:
             f1 = float((2 * tp / (tp + fp + positives)).max())
             if f1 > most:
                 most = f1
-                chosen = number, choose_threshold(tp, fp, positives, self.thresholds)[0]
+                chosen = number, choose_threshold(tp, fp, positives, self.thresholds)[1]
         return chosen
 
     def _counted(self, number: int, part: int | None) -> tuple[Integers, Integers, int, int]:
@@ -216,10 +216,10 @@ class HeldOutPairs:
     def tried(self, number: int, unit: Integers) -> LabelledShingle:
         """Return the figures of one shingle; pairs of a unit are not taken as independent."""
         tp, fp, positives, _ = self._counted(number, None)
-        place, low, high = choose_threshold(tp, fp, positives, self.thresholds)
+        low, high = choose_threshold(tp, fp, positives, self.thresholds)
         return LabelledShingle(
             self.shingles[number],
-            self.thresholds[place],
+            self.thresholds[high],
             (self.thresholds[low], self.thresholds[high]),
             self.sweeps[number],
             Scores.of(self.predict([number]), self.used.label, unit),

@@ -171,7 +171,8 @@ class LabelChoice:
         """Return a sentence if labels would choose a lower threshold than the lowest one tried."""
         [tried] = [one for one in self.tried if one.shingle == self.chosen.shingle]
         sweep = tried.sweep
-        if sweep.best is None or sweep.best >= self.lowest or self.chosen.threshold > COSTLY:
+        least = tried.as_good[0] if self.changed else self.chosen.threshold
+        if sweep.best is None or sweep.best >= self.lowest or least > COSTLY:
             return []
         f1 = sweep.at(sweep.best)[2] or 0.0
         return [
@@ -268,7 +269,7 @@ def choose_by_labels(
     choice = _decide(choice, judged, predicted, unit)
     chosen = choice.chosen
     similarity = points.at(chosen.shingle, chosen.threshold).similarity(used.a, used.b)
-    warnings = note_easy_labels(similarity, used.label, chosen.threshold, FEW)
+    warnings = note_easy_labels(similarity, used.label, chosen.shingle, chosen.threshold, FEW)
     return replace(choice, warnings=[f"{line[0].upper()}{line[1:]}." for line in warnings])
 
 
