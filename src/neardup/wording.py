@@ -8,6 +8,7 @@ from html import escape
 from itertools import islice
 from typing import Any, NamedTuple
 
+from neardup.corpus.encodings import INVALID
 from neardup.explanation import is_by_distance, name_estimate, name_measure
 from neardup.formatting import format_count, format_similarity, make_printable
 from neardup.options import Distinguish, Options, Strip
@@ -212,6 +213,20 @@ def format_rejected(reasons: Mapping[str, int], rejected: int) -> list[str]:
     """Return a line with the most common reasons for rejection; none without a reason."""
     listed = list_reasons(reasons, rejected)
     return ["rejected            " + "   ".join(listed)] if listed else []
+
+
+def add_cures(reasons: Mapping[str, int]) -> dict[str, int]:
+    """Return reasons for the rejection of documents in files, each with its cure."""
+    return {add_cure(reason): count for reason, count in reasons.items()}
+
+
+def add_cure(reason: str) -> str:
+    """Return why a document in a file was rejected, and what helps, if an option may.
+
+    >>> add_cure("invalid UTF-8"), add_cure("empty")
+    ('invalid UTF-8 (another encoding? --encoding NAME)', 'empty')
+    """
+    return f"{reason} (another encoding? --encoding NAME)" if reason == INVALID else reason
 
 
 def list_reasons(reasons: Mapping[str, int], rejected: int) -> list[str]:

@@ -206,3 +206,20 @@ def test_plan_and_tune_say_what_they_do_not_read(tmp_path: Path) -> None:
     assert ran.code == 0 and "1 not read: 1 file that is no data (README.md)" in ran.err
     ran = neardup("compare-sketches", source)
     assert "1 not read: 1 file that is no data (README.md)" in ran.err
+
+
+@pytest.mark.parametrize("command", ["dedup", "exact"])
+def test_texts_of_another_encoding_are_answered_with_the_option(
+    tmp_path: Path, command: str
+) -> None:
+    source = write(tmp_path / "in", **{"a.txt": TEXTS[0], "b.txt": "un café noir".encode("cp1252")})
+    out, cure = tmp_path / "out", "invalid UTF-8 (another encoding? --encoding NAME)"
+    ran = neardup(command, source, "-o", out)
+    assert f"\nrejected            1 {cure}\n" in ran.out
+    assert f"'b.txt' was rejected: {cure}" in neardup("why", out, "b.txt").out
+    ran = neardup(command, source, "-o", tmp_path / "few", "--max-rejected", "0.1", "-q")
+    refused(ran, 1, f"1 of 2 documents rejected (1 {cure})")
+    record = json.loads((out / "run.json").read_bytes())
+    assert record["reasons"] == {"invalid UTF-8": 1}
+    ran = neardup(command, source, "-o", tmp_path / "new", "--encoding", "cp1252")
+    assert "   0 rejected" in ran.out

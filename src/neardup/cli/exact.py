@@ -133,7 +133,12 @@ def exact(
 def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterator[str]:
     """Yield the lines of the summary that is printed at the end of a run."""
     from neardup.pipeline.run_summary import last_lines
-    from neardup.wording import format_largest_clusters, format_rejected, format_undated
+    from neardup.wording import (
+        add_cures,
+        format_largest_clusters,
+        format_rejected,
+        format_undated,
+    )
 
     record = finished.record
     counts, spec, cut = record["counts"], record["spec"], record.get("cut")
@@ -157,7 +162,7 @@ def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterat
         yield make_printable(f"an example          {name} removed, {why} {witness}")
     if undated := counts.get("undated"):
         yield format_undated(undated, options)
-    yield from format_rejected(record["reasons"], counts["rejected"])
+    yield from format_rejected(add_cures(record["reasons"]), counts["rejected"])
     yield from last_lines(record, page)
 
 

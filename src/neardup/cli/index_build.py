@@ -325,7 +325,7 @@ def print_filled(
         print_json(record | more)
     elif not quiet:
         from neardup.pipeline.run_summary import unread_lines
-        from neardup.wording import format_rejected
+        from neardup.wording import add_cures, format_rejected
 
         again = f"   {filled.again:,} already indexed" if filled.again else ""
         rate, memory = filled.documents / max(filled.seconds, 1e-9), peak_memory() / 10**6
@@ -335,7 +335,7 @@ def print_filled(
                 f"{format_count(filled.copies, 'copy', 'copies')}{again}   "
                 f"{filled.rejected:,} rejected",
                 _method(index.options),
-                *format_rejected(reasons, filled.rejected),
+                *format_rejected(add_cures(reasons), filled.rejected),
                 *map(format_advice, filled.advice),
                 *unread_lines(
                     dict(filled.not_documents.most_common()),

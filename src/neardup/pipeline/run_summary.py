@@ -14,6 +14,7 @@ from neardup.formatting import format_count
 from neardup.options import Options
 from neardup.pipeline.output import RUN_FILE
 from neardup.wording import (
+    add_cures,
     format_advice,
     format_by_earlier,
     format_counts,
@@ -60,7 +61,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     if (vetoed := record["counts"].get("vetoed")) is not None:
         listed = "; vetoed.parquet lists them" if vetoed else ""
         lines.append(format_vetoed(vetoed, options.distinguish) + listed)
-    lines += format_rejected(record["reasons"], counts["rejected"])
+    lines += format_rejected(add_cures(record["reasons"]), counts["rejected"])
     if undated := record["counts"].get("undated"):
         lines.append(format_undated(undated, options))
     if record["parameters"].get("against") and options.keep != "first":
@@ -159,8 +160,9 @@ def require_few_rejected(
     """
     rejected, documents = counts["rejected"], counts["documents"]
     if rejected > allowed * documents:
+        listed = "; ".join(list_reasons(add_cures(reasons), rejected))
         raise TooManyRejected(
-            f"{rejected:,} of {format_count(documents, 'document')} rejected "
-            f"({'; '.join(list_reasons(reasons, rejected))}), more than --max-rejected {allowed:g} "
-            f"allows: {where}; correct the input or the options, or allow more"
+            f"{rejected:,} of {format_count(documents, 'document')} rejected ({listed}), more than "
+            f"--max-rejected {allowed:g} allows: {where}; correct the input or the options, or "
+            "allow more"
         )

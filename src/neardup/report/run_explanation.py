@@ -55,7 +55,13 @@ from neardup.report.run_verdicts import (
 )
 from neardup.runtime import SILENT, Progress
 from neardup.text.passages import common_passages
-from neardup.wording import explain_kept, explain_rejected, explain_removed, explain_vetoed
+from neardup.wording import (
+    add_cure,
+    explain_kept,
+    explain_rejected,
+    explain_removed,
+    explain_vetoed,
+)
 
 NEAREST: Final = 5
 """The documents that are shown of those that a kept one met."""
@@ -250,7 +256,7 @@ class RunExplainer:
         if document.earlier:
             return f"{document.id!r} is of the earlier corpus (--against), which is never removed"
         if document.status == REJECTED:
-            return explain_rejected(document.id, document.reason).sentence
+            return explain_rejected(document.id, add_cure(document.reason)).sentence
         if document.status == REMOVED:
             return self._removed_sentence(document)
         if self.options is None or not document.vetoed or document.similarity is None:
