@@ -169,6 +169,8 @@ def test_a_file_that_was_not_read_says_so_with_the_reason(tmp_path: Path) -> Non
     for id in ("pic.png", str(folder / "pic.png")):
         refused(neardup("why", run, id), 2, "pic.png is no document", "not read: not in --include")
     refused(neardup("why", run, "a.md", ".draft.md"), 2, "not read: hidden file")
+    (folder / "a.md").write_text("another text")
+    refused(neardup("why", run, "pic.png"), 2, "pic.png is no document", "not read: not in")
 
 
 def test_a_file_that_was_skipped_says_so_with_the_reason(tmp_path: Path, pages: Path) -> None:

@@ -294,7 +294,7 @@ class RunDocuments:
         The earlier corpus is read for what the inputs don't have.
         """
         if not self.check_all(self.inputs):
-            raise UsageError(
+            raise self._explain_unread(ids[0]) or UsageError(
                 f"no table of {self.run} has {ids[0]!r}: it was kept and has no copies, or does "
                 f"not exist; {self.problem}"
             )
