@@ -122,6 +122,10 @@ def _numbers_first(name: str) -> tuple[bool, str]:
 
 def parse_distinguish(given: str | Iterable[str] | None) -> Distinguish:
     """Parse the option distinguish: `numbers`, `COLUMN`, `column:COLUMN`, or a list of these."""
+    if not isinstance(given, str | Iterable | None):
+        raise ParameterError(
+            f"distinguish {given!r} is no text: use numbers, COLUMN, or both with a comma"
+        )
     parts = [given] if isinstance(given, str) else list(given or ())
     names = [name.strip() for name in ",".join(map(str, parts)).split(",")] if parts else []
     if any(name.removeprefix("column:") == "" for name in names):

@@ -103,6 +103,18 @@ def test_garbage_is_noticed(tmp_path: Path) -> None:
             everything(path)
 
 
+@pytest.mark.parametrize(("byte", "said"), [(b"2", "format version 2"), (b"\x1b", "not a file")])
+def test_another_version_is_told_and_nothing_unprintable(
+    tmp_path: Path, byte: bytes, said: str
+) -> None:
+    path = tmp_path / "f"
+    head = blocks.HEAD.pack(blocks.FRONT[:-1] + byte, 3)
+    path.write_bytes(head + b"{}" + blocks.END)
+    with pytest.raises(FormatError, match=said) as caught:
+        everything(path)
+    assert str(caught.value).isprintable()
+
+
 def test_blocks_of_another_file_are_noticed(tmp_path: Path) -> None:
     """Two halves of valid files are no valid file."""
     written(tmp_path / "a", 1)

@@ -14,7 +14,7 @@ from support.serving import serving
 
 import neardup as library
 from neardup.corpus.documents import Documents, make_strings
-from neardup.errors import ParameterError, UsageError
+from neardup.errors import FormatError, ParameterError, UsageError
 from neardup.index.exchange import import_index
 from neardup.index.index import Index
 from neardup.index.rebuild import convert
@@ -265,3 +265,44 @@ def test_a_service_distinguishes_numbers(tmp_path: Path) -> None:
         signature = {"fingerprint": stats["fingerprint"], "slots": slots}
         got = client.post("/v1/check", json={"signature": signature})
         assert got.status_code == 400 and "what distinguishes documents" in got.text, got.text
+
+
+def rewrite_point(path: Path, change: dict[str, object], version: int | None = None) -> None:
+    """Store another operating point, as nobody but a stranger would."""
+    with sqlite3.connect(path / "g1" / "index.sqlite") as store:
+        (point,) = store.execute("SELECT value FROM meta WHERE name='point'").fetchone()
+        changed = json.dumps(json.loads(point) | change, separators=(",", ":"))
+        store.execute("UPDATE meta SET value=? WHERE name='point'", (changed,))
+        if version is not None:
+            store.execute(f"PRAGMA user_version={version}")
+    store.close()
+
+
+def test_an_operating_point_that_is_laid_out_differently_is_read(tmp_path: Path) -> None:
+    """It was read again and again."""
+    with Index.open(tmp_path / "index", distinguish="numbers") as index:
+        index.add("1", "a bill of 12 words")
+    rewrite_point(tmp_path / "index", {"distinguish": ["numbers"]})
+    with Index.open(tmp_path / "index") as index:
+        assert index.query("a bill of 12 words").duplicate_of == "1"
+        assert not index.query("a bill of 13 words").is_copy
+
+
+@pytest.mark.parametrize(("change", "version"), [({"distinguish": ""}, None), ({}, 1)])
+def test_settings_and_version_of_a_store_must_belong_together(
+    tmp_path: Path, change: dict[str, object], version: int | None
+) -> None:
+    with Index.open(tmp_path / "index", distinguish="numbers") as index:
+        index.add("1", "a bill of 12 words")
+    rewrite_point(tmp_path / "index", change, version)
+    with pytest.raises(FormatError, match="its settings need"):
+        Index.open(tmp_path / "index")
+
+
+def test_what_distinguishes_is_a_text_or_a_list(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "index") as index:
+        for wrong in (5, True):
+            with pytest.raises(ParameterError, match="use numbers"):
+                index.reindex(distinguish=wrong)
+            with pytest.raises(ParameterError, match="use numbers"):
+                library.dedup(["a"], distinguish=wrong)

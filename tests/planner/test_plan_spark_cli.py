@@ -119,8 +119,8 @@ def test_last_line_runs_on_spark(tmp_path: Path) -> None:
     config = tmp_path / "p.toml"
     ran = neardup(*ASKED, "-o", config, "--memory", "32GB")
     task = json.loads(neardup(*ASKED, "--memory", "32GB", "--json").out)["spark"]["needs"]["limit"]
-    command = f"neardup dedup INPUT -o OUT --config {config} --engine spark --memory {task:.0f}"
-    assert ran.out.splitlines()[-1].endswith(f" {command[:-6]}MB")
+    command = f"neardup dedup INPUT -o OUT --config {config} --engine spark --master MASTER"
+    assert ran.out.splitlines()[-1].endswith(f" {command} --memory {f'{task:.0f}'[:-6]}MB")
     assert load_config(config)["threshold"] == 0.8
 
 

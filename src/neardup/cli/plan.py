@@ -227,7 +227,7 @@ def plan(
                 command = ["neardup", "dedup", *what, "-o", "OUT"]
                 if made.spark is not None:
                     task = f"{made.spark.needs.limit // 10**6}MB"
-                    limits = ["--engine", "spark", "--memory", task]
+                    limits = ["--engine", "spark", "--master", "MASTER", "--memory", task]
                     command = [*spark_settings(made.spark), *command]
                 print_next(command, text, None, input_options, point, *limits)
     if not made.met:

@@ -270,12 +270,13 @@ class BlockReader:
 
     def _front(self, handle: int) -> dict[str, Any]:
         head = os.pread(handle, HEAD.size, 0)
-        if len(head) < HEAD.size or not head.startswith(FRONT[:-1]):
+        name, version = head[: len(FRONT) - 1], head[len(FRONT) - 1 : len(FRONT)]
+        if len(head) < HEAD.size or name != FRONT[:-1] or not version.isdigit():
             raise self.damaged("not a file of blocks")
-        if not head.startswith(FRONT):
+        if version != FRONT[-1:]:
             raise FormatError(
-                f"{self.path} has format version {chr(head[len(FRONT) - 1])}, this neardup reads "
-                f"version {chr(FRONT[-1])}: use the neardup that wrote it, or make it again"
+                f"{self.path} has format version {version.decode()}, this neardup reads "
+                f"version {FRONT[-1:].decode()}: use the neardup that wrote it, or make it again"
             )
         length = HEAD.unpack(head)[1]
         if length > MAX_HEADER:

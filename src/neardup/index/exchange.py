@@ -141,7 +141,9 @@ class Export(BlockReader):
         """The settings of the index that was exported."""
         names = self._blocks[0]["columns"]
         stored = self.header["settings"] | {name: self.read(0, name).tobytes() for name in names}
-        return IndexSettings.of_stored(stored, str(self.path))
+        settings = IndexSettings.of_stored(stored, str(self.path))
+        settings.require_version(self.header["version"], str(self.path))
+        return settings
 
     def documents(self, block: int) -> tuple[list[Row], dict[str, list[tuple[int, bytes]]]]:
         """Return the documents of a block, and their blobs: table -> (number, bytes)."""

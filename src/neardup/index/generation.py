@@ -347,11 +347,12 @@ class Generation:
     def _load_view(self) -> View:
         """Load the view of the stored operating point; again if that changes meanwhile."""
         while True:
-            self.settings = IndexSettings.of_stored(self.store.meta(), str(self.store.path))
+            meta = self.store.meta()
+            self.settings = IndexSettings.of_stored(meta, str(self.store.path))
             options = self.settings.options
             codec = SignatureCodec.of(self.settings)
             tables = self._load_tables(codec)
-            if self.store.meta()["point"] == self.settings.stored["point"]:
+            if self.store.meta()["point"] == meta["point"]:
                 decider = Decider(options, self.settings.frequencies.weights)
                 return View(self.store, tables, codec, decider)
 
@@ -472,7 +473,9 @@ def opened_store(path: Path, name: str, read_only: bool) -> Iterator[tuple[Store
     """Yield the store of a generation and its settings; it is closed only if the block raises."""
     store = Store(path / name / folder.STORE, read_only=read_only)
     try:
-        yield store, IndexSettings.of_stored(store.meta(), str(store.path))
+        settings = IndexSettings.of_stored(store.meta(), str(store.path))
+        settings.require_version(store.version, str(store.path))
+        yield store, settings
     except BaseException:
         store.close()
         raise

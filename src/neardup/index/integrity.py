@@ -63,6 +63,9 @@ def _check_rows(store: Store, view: View, rows: list[Row]) -> list[Problem]:
     blobs = {table: store.blobs(table, numbers) for table in BLOBS}
     if missing := [number for number in numbers if number not in blobs["signatures"]]:
         return [(number, "has no signature") for number in missing]
+    lengths = {number: len(data) for number, data in blobs["signatures"].items()}
+    if other := [number for number in numbers if lengths[number] != view.codec.blob_bytes]:
+        return [(number, "has a signature of another length") for number in other]
     kept = [row for row in rows if row.witness is None]
     keys = snapshot.read_band_keys(store, view.codec, kept)
     return [

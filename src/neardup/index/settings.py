@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -65,6 +65,14 @@ class IndexSettings:
     def version(self) -> int:
         """The version of the formats that store such documents, one of `store.VERSIONS`."""
         return 3 if self.options.distinguish else 2 if self.within else 1
+
+    def require_version(self, version: object, where: str) -> None:
+        """Refuse documents that are stored by another version than these settings need."""
+        if type(version) is not int or version != self.version:
+            raise FormatError(
+                f"{where} is damaged (format version {version!r}, its settings need "
+                f"{self.version}): restore a copy of it"
+            )
 
     @property
     def stored(self) -> dict[str, Any]:
@@ -255,7 +263,8 @@ def respecify_settings(
     named, point = _named(changes, NAMES), _named(changes, POINT_NAMES)
     if DISTINGUISH in named:
         apart = named.pop(DISTINGUISH)
-        point[DISTINGUISH] = apart if isinstance(apart, str) else ",".join(apart)
+        ends = isinstance(apart, Iterable) and not any(apart)  # "", or a list with nothing in it
+        point[DISTINGUISH] = "" if ends else str(parse_distinguish(apart))
     if spec is not None and named:
         raise ParameterError(SPEC_AND_OPTIONS)
     options = current.options

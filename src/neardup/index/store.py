@@ -107,11 +107,12 @@ class Store:
                 self._writer.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES // 4}")
 
     def _check_version(self) -> None:
-        version = self._reader().execute("PRAGMA user_version").fetchone()[0]
-        if version not in VERSIONS:
+        self.version: int = self._reader().execute("PRAGMA user_version").fetchone()[0]
+        if self.version not in VERSIONS:
             raise FormatError(
-                f"{self.path}: format version {version}, this neardup reads versions {VERSIONS[0]} "
-                f"to {VERSIONS[-1]}: use the neardup that wrote it, or build the index again"
+                f"{self.path}: format version {self.version}, this neardup reads versions "
+                f"{VERSIONS[0]} to {VERSIONS[-1]}: use the neardup that wrote it, or build "
+                "the index again"
             )
 
     @classmethod

@@ -99,6 +99,27 @@ def test_ctrl_c_does_not_wait_until_spark_has_started(seconds):
     assert done.stdout == "interrupted None\n3\n", done.stderr
 
 
+CALLER = """
+import os, signal, subprocess, threading, time
+from neardup.pipeline.backends import spark_session
+class Slow:
+    def getOrCreate(self):
+        time.sleep(1)
+        raise RuntimeError
+proc = subprocess.Popen(["sleep", "60"])
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try: spark_session._start_session(Slow(), None)
+except BaseException: pass
+print(proc.poll())
+proc.kill()
+"""
+
+
+def test_ctrl_c_ends_no_process_of_the_caller():
+    done = subprocess.run([sys.executable, "-c", CALLER], capture_output=True, text=True)
+    assert done.stdout == "None\n", done.stderr
+
+
 def test_missing_java_is_reported_before_spark_starts():
     done = start(PATH="/nonexistent", PYTHONPATH=path())
     assert done.stdout.startswith("UsageError: Spark needs Java, and there is none on the PATH:")

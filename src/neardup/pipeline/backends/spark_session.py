@@ -239,7 +239,9 @@ class _StartingJava:
         # Until it has reported its port, only the function that waits for it knows it.
         frame = sys._current_frames().get(self._thread)
         while process is None and frame is not None:
-            process, frame = frame.f_locals.get("proc"), frame.f_back
+            if frame.f_globals.get("__name__") == "pyspark.java_gateway":
+                process = frame.f_locals.get("proc")
+            frame = frame.f_back
         return process if isinstance(process, subprocess.Popen) else None
 
     def end(self) -> None:
