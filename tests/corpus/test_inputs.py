@@ -151,6 +151,20 @@ def test_folder_of_many_kinds_is_refused_without_a_long_list(tmp_path: Path) -> 
         find_inputs([tmp_path])
 
 
+def test_pictures_and_other_binaries_are_not_suggested_as_texts(tmp_path: Path) -> None:
+    touch(tmp_path, "a.csv")
+    (tmp_path / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    (tmp_path / "tool").write_bytes(b"\x7fELF\2\1\1\0\0")
+    with pytest.raises(UsageError, match=r"\(logo.png, tool\): choose with --include '\*.csv',"):
+        find_inputs([tmp_path])
+    (tmp_path / "b.doc").write_text("a text of another time", "utf-16")
+    with pytest.raises(
+        UsageError, match=r"texts \(b.doc\): read both with --include '\*.csv' --inc"
+    ):
+        find_inputs([tmp_path])
+    assert names(find_inputs([tmp_path], include=["*.csv", "*.doc"])) == ["a.csv", "b.doc"]
+
+
 HUB = (
     "README.md",
     "LICENSE",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from neardup.corpus.dialects import DELIMITERS, USUAL, Dialect, check_dialect
-from neardup.corpus.encodings import AUTO, UTF8, check_encoding
+from neardup.corpus.encodings import AUTO, UTF8, check_encoding, find_encoding
 from neardup.corpus.folders import (
     COMPANION,
     Entry,
@@ -425,17 +425,35 @@ def _of_one_kind(folder: str, found: Found, patterns: Patterns, unread: UnreadFi
     data = [entry for entry, file in left if not file.row.is_document]
     texts = [entry for entry, file in left if file.row.is_document]
     if data and texts and not _are_named_apart(data, texts, patterns):
-        of_data, of_texts = _own_patterns(data, texts), _own_patterns(texts, data)
-        both = " ".join(f"--include {pattern}" for pattern in (*of_data, *of_texts))
-        if len(of_data) + len(of_texts) > _MOST_PATTERNS:
-            both = "an --include for each kind"
-        raise UsageError(
-            f"{printable(folder)}: data files ({_list_names(data)}) and texts "
-            f"({_list_names(texts)}): read both with {both}, or by naming the files instead of the "
-            f"folder; choose with --include {of_data[0]} or --include {of_texts[0]}; or read every "
-            "file as one document with --format text"
-        )
+        binary = {entry for entry, file in left if file.row.is_document and _is_binary(file)}
+        raise _mixture(folder, data, [entry for entry in texts if entry not in binary], binary)
     return left
+
+
+def _mixture(folder: str, data: list[Entry], texts: list[Entry], binary: set[Entry]) -> UsageError:
+    """Return the error about a folder of data files, of texts, and of files that are neither."""
+    of_data, of_texts = _own_patterns(data, [*texts, *binary]), _own_patterns(texts, data)
+    if not texts:
+        return UsageError(
+            f"{printable(folder)}: data files ({_list_names(data)}) and files that are neither "
+            f"data nor texts ({_list_names(sorted(binary))}): choose with --include {of_data[0]}, "
+            "or name the files instead of the folder"
+        )
+    both = " ".join(f"--include {pattern}" for pattern in (*of_data, *of_texts))
+    if len(of_data) + len(of_texts) > _MOST_PATTERNS:
+        both = "an --include for each kind"
+    return UsageError(
+        f"{printable(folder)}: data files ({_list_names(data)}) and texts ({_list_names(texts)}): "
+        f"read both with {both}, or by naming the files instead of the folder; choose with "
+        f"--include {of_data[0]} or --include {of_texts[0]}; or read every file as one document "
+        "with --format text"
+    )
+
+
+def _is_binary(file: InputFile) -> bool:
+    """Return whether a file that would be a text by its name has bytes that texts don't have."""
+    head = read_head(str(file.path), file.compression)
+    return b"\0" in head and find_encoding(AUTO, head) == UTF8
 
 
 def _are_named_apart(data: list[Entry], texts: list[Entry], patterns: Patterns) -> bool:
