@@ -160,17 +160,24 @@ def format_vetoed(count: int, distinguish: Distinguish) -> str:
     return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
 
 
-def format_indexed_before(before: int, documents: int) -> str:
+def format_indexed_before(before: int, documents: int, former: str | None) -> str:
     """Return the line of a summary about documents that an index had before they were added.
 
-    >>> format_indexed_before(3, 8)
+    Args:
+        before: Their number.
+        documents: The number of all documents of the run.
+        former: The output that has their rows; None if none has them.
+
+    >>> format_indexed_before(3, 8, None)
     'indexed before      3: a document that comes again is a copy of itself'
     """
     if before < documents:
         return f"indexed before      {before:,}: a document that comes again is a copy of itself"
-    return (
-        "indexed before      all documents were in the index before, and no row is new: for an "
-        "output of the first files too, make the index with neardup index add -o"
+    cure = "for an output of the first files too, make the index with neardup index add -o"
+    if former is not None:
+        cure = f"-o {former} --force with the inputs of that output writes its rows again"
+    return make_printable(
+        f"indexed before      all documents were in the index before, and no row is new: {cure}"
     )
 
 

@@ -150,6 +150,18 @@ def test_an_index_that_has_all_documents_before_says_so(tmp_path):
     assert "indexed before      1: " in ran.out, ran
 
 
+def test_documents_that_another_output_has_are_answered_with_how_to_write_it_again(tmp_path):
+    given = write_jsonl(tmp_path / "day.jsonl", DAYS[0])
+    ix, former = tmp_path / "ix", tmp_path / "former"
+    add(ix, given, former)
+    rows = kept_ids(former)
+    ran = neardup("index", "add", ix, given, "-o", tmp_path / "other")
+    assert f"no row is new: -o {former} --force with the inputs of that output writes" in ran.out
+    assert "make the index" not in ran.out
+    add(ix, given, former, "--force")
+    assert kept_ids(former) == rows and len(rows) > 1
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_stopped_run_gives_the_same_output_when_it_is_run_again(tmp_path, place):
     """No document is lost, none is removed as a copy of itself, none is written twice."""

@@ -134,6 +134,13 @@ class Additions:
         known = self.written.get(_place(out))
         return [] if known is None else _join([*known.here, *known.before])
 
+    def output_of(self, number: int | None) -> str | None:
+        """Return the path that a document was written to; None if it is in no output."""
+        if number is None:
+            return None
+        outputs = (out for out in self.written if contains(self.written_to(Path(out)), number))
+        return next(outputs, None)
+
     def _replaced(self, out: Path) -> str | None:
         """Return by which path the output is listed that is in OUT now; None if it is not."""
         token, place = read_token(out), _place(out)

@@ -128,6 +128,7 @@ class Adopted:
     first    the first number of the documents that this run adds itself
     numbers  those that are adopted
     refused  those of `earlier` that are in the inputs and not adopted
+    left     the last document that is in the inputs and was not adopted; None if there is none
     """
 
     own: Ranges
@@ -135,10 +136,12 @@ class Adopted:
     first: int
     numbers: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
+    left: int | None = None
 
     def adopt(self, number: int) -> bool:
         """Return whether a document is written here though the index had it; once for each."""
         if number >= self.first or number in self.numbers or not contains(self.own, number):
+            self.left = number
             return False
         self.numbers.add(number)
         return True
@@ -250,6 +253,7 @@ def _write_increment(
             "index": str(opened.path),
             RUN_FIELD: token,
             "indexed_before": adder.indexed_before,
+            "written_before": Additions.of(opened.path).output_of(adopted.left),
             "pairs": None,
             "hot_buckets": [],
             "full_buckets": {"count": _count_full_buckets(opened, job), "listed": []},

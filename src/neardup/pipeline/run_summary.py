@@ -53,7 +53,8 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     if (by_earlier := record["counts"].get("removed_by_earlier")) is not None:
         lines.append(format_by_earlier(counts["removed"], by_earlier))
     if before := record.get("indexed_before"):
-        lines.append(format_indexed_before(before, counts["documents"]))
+        former = record.get("written_before")
+        lines.append(format_indexed_before(before, counts["documents"], former))
     if finished.largest:
         lines.append(format_largest_clusters(finished.largest))
     for name, witness, similarity in finished.examples:
