@@ -17,7 +17,7 @@ import pytest
 import neardup
 from neardup.cli import build_command
 from neardup.corpus import frames
-from neardup.errors import ColumnError, OutputError, UsageError
+from neardup.errors import ColumnError, OutputError, ParameterError, UsageError
 
 PAGE = " ".join(f"word{i}" for i in range(60))
 ROWS = [
@@ -169,9 +169,16 @@ def test_html_view_is_escaped_and_names_the_report(tmp_path: Path) -> None:
     assert "report.html" in view and len(view) < 5_000
 
 
+@pytest.mark.parametrize("option", ["id", "text", "within", "merge_rows"])
+def test_number_instead_of_the_name_of_a_column_is_refused(corpus: Path, option: str) -> None:
+    wanted = rf"^{option} is 3: pass the name of a column, such as {option}='"
+    with pytest.raises(ParameterError, match=wanted):
+        neardup.dedup_files(corpus, **{"text": "body", option: 3})
+
+
 def test_finished_run_is_replaced_only_by_force(corpus: Path, tmp_path: Path) -> None:
     neardup.dedup_files(corpus, tmp_path / "out", text="body")
-    with pytest.raises(OutputError, match=r"finished run: .*in Python: force=True"):
+    with pytest.raises(OutputError, match=r"choose another output, or use force=True$"):
         neardup.dedup_files(corpus, tmp_path / "out", text="body")
     again = neardup.dedup_files(corpus, tmp_path / "out", text="body", no_kept=True, force=True)
     assert again.kept == [] and not (tmp_path / "out/kept").exists()

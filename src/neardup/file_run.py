@@ -213,6 +213,10 @@ class _TemporaryFolder:
 class RunResult:
     """The result of `neardup.dedup_files`, which makes it: a finished run in a folder.
 
+    Its tables list the removed, rejected and clustered documents, not those that are kept and have
+    no copies: these are in the files `kept`. So there is `result.removed.to_pandas()`, and no
+    `result.to_pandas()` of all documents, as a `neardup.Result` has it.
+
     The tables are read when they are asked for. A temporary folder (`out=None`) is deleted by
     `close()`, at the end of a `with` block, or when the result is no longer referenced; an `out`
     that was given stays.
@@ -297,7 +301,10 @@ class RunResult:
 
     @property
     def report(self) -> Path:
-        """The report of the run, one HTML page that needs no network."""
+        """The path of the report, one HTML page that needs no network; the run has written it.
+
+        `neardup.Result.report(path)`, of documents in memory, is a method that writes it.
+        """
         self._require_open()
         if self._job.report_page is None:
             raise UsageError("this run wrote one file, without a report: pass report=, or a folder")

@@ -84,6 +84,7 @@ _OPTION: Final = re.compile(
 )
 """An option in a message, with its value if that is quoted, a number, or the end of a clause."""
 _REPEATED: Final = re.compile(r"\b(\w+)=('[^']*')((?: \1='[^']*')+)")
+_IN_PYTHON: Final = re.compile(r" \(in Python: [^)]*\)")
 _COMMAND: Final = re.compile(r"\bneardup [a-z]")
 
 
@@ -109,6 +110,8 @@ def _rename_options(message: str, arguments: Mapping[str, bool]) -> str:
     "drop strict=True, or use format='csv'"
     >>> _rename_options("give --include '*.md' --include '*.csv'", {"include": False})
     "give include=['*.md', '*.csv']"
+    >>> _rename_options("use --force (in Python: force=True)", {"force": True})
+    'use force=True'
     """
 
     def name_argument(option: re.Match[str]) -> str:
@@ -124,7 +127,8 @@ def _rename_options(message: str, arguments: Mapping[str, bool]) -> str:
         others = repeated[3].replace(f" {repeated[1]}=", ", ")
         return f"{repeated[1]}=[{repeated[2]}{others}]"
 
-    return _REPEATED.sub(join_values, _OPTION.sub(name_argument, message))
+    message = _OPTION.sub(name_argument, _IN_PYTHON.sub("", message))
+    return _REPEATED.sub(join_values, message)
 
 
 def _possible_options(

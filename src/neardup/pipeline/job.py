@@ -300,6 +300,14 @@ def make_columns(
     merge_rows: str | None,
 ) -> Columns:
     """Return the columns to read; refuse those that don't go with one another or with options."""
+    named = {"id": id, "within": within, "merge_rows": merge_rows}
+    if not isinstance(text, Sequence):
+        named["text"] = text
+    for option, name in named.items():
+        if name is not None and not isinstance(name, str):
+            raise ParameterError(
+                f"{option} is {name!r}: pass the name of a column, such as {option}='name'"
+            )
     if merge_rows is not None and id is not None:
         raise UsageError("--merge-rows names the documents: leave out --id")
     if merge_rows is not None and options.spec.sketch in WEIGHTED:
