@@ -12,7 +12,7 @@ from textwrap import fill, indent
 from typing import Any, Final, TypeVar
 
 from neardup.errors import NeardupError, ParameterError
-from neardup.option_table import PLACES, Option, all_rows, options_at
+from neardup.option_table import Option, all_rows, options_at, why_not
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -146,8 +146,7 @@ def _possible_options(
             hint = f": did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"{called}() got an unexpected keyword argument {name!r}{hint}")
         if options[name] not in (None, row.default):
-            reason = PLACES[place].excluded.get(name) or PLACES[place].why_not
-            raise ParameterError(f"{name} is not supported by {called}: {reason}")
+            raise ParameterError(f"{name} is not supported by {called}: {why_not(name, place)}")
     return {name: value for name, value in options.items() if name in possible}
 
 

@@ -506,6 +506,17 @@ def options_at(place: str) -> dict[str, Option]:
     }
 
 
+def why_not(name: str, place: str) -> str:
+    """Return why an option is not possible at a place; empty if one of them is not in the tables.
+
+    >>> why_not("keep", "neardup evaluate")
+    'pairs are judged one by one'
+    """
+    if name not in all_rows() or place not in PLACES or name in options_at(place):
+        return ""
+    return PLACES[place].excluded.get(name) or PLACES[place].why_not
+
+
 def default_of(name: str) -> Any:
     """Return the default of an option.
 

@@ -143,6 +143,30 @@ def test_an_option_that_is_no_typo_is_answered_without_nonsense(option, value):
     assert f"No such option: {option} (see neardup plan --help)" in ran.err
 
 
+@pytest.mark.parametrize(
+    "command, option, value, why",
+    [
+        ("index add", "--keep", "newest:date", "an index keeps the first copy"),
+        ("index build", "--keep", "newest:date", "an index keeps the first copy"),
+        ("index retune", "--shingle", "word:3", "the documents are sketched already"),
+        ("exact", "--text-profil", "plain", "did you mean --text-profile?"),
+        ("exact", "--threshold", "0.8", "nothing is sketched, copies are equal"),
+        ("evaluate", "--keep", "first", "pairs are judged one by one"),
+    ],
+)
+def test_an_option_of_other_commands_is_answered_with_why_this_one_lacks_it(
+    command, option, value, why
+):
+    ran = neardup(*command.split(), "ix", "day.jsonl", option, value)
+    assert ran.code == 2
+    assert ran.err.startswith(f"neardup: No such option: {option}: {why}"), ran.err
+
+
+def test_evaluate_of_documents_without_corpus_names_the_option():
+    ran = neardup("evaluate", "labels.csv", "rfc.jsonl")
+    assert ran.code == 2 and "(rfc.jsonl): give documents with --corpus" in ran.err
+
+
 def test_the_beginning_of_an_option_is_answered_with_it():
     ran = neardup("plan", "--documents", "1M", "--mem", "9GB")
     assert ran.code == 2 and "did you mean --memory?" in ran.err

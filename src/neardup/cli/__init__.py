@@ -270,8 +270,12 @@ def explain_error(error: Any) -> tuple[str, int]:
             message = error.message
             if looks_like(getattr(error, "option_name", near[0]), near[0]):
                 message += f": did you mean {near[0]}?"
+        if ctx and (reason := why_no_option(getattr(error, "option_name", ""), ctx.command_path)):
+            message = f"{error.message}: {reason}"
         more = f" (see {ctx.command_path} --help)" if ctx and message else ""
         names = [name for param in ctx.command.params for name in param.opts] if ctx else []
+        if message.startswith("Got unexpected extra argument") and "--corpus" in names:
+            message += ": give documents with --corpus"
         for name in names:
             if message.startswith(f"No such command {name.lstrip('-')!r}"):
                 message += f" Did you mean neardup {name}?"
@@ -290,6 +294,17 @@ def explain_error(error: Any) -> tuple[str, int]:
     place = [frame for frame in frames if frame.filename.startswith(home)][-1]
     where = f"{type(error).__name__}, {Path(place.filename).name}:{place.lineno}"
     return f"internal error ({where}): please report it with the output of --debug", 1
+
+
+def why_no_option(option: str, command: str) -> str:
+    """Return why a command does not have an option of others; empty if it is none of theirs.
+
+    >>> why_no_option("--threshold", "neardup exact")
+    'nothing is sketched, copies are equal'
+    """
+    from neardup.option_table import why_not
+
+    return why_not(option.removeprefix("--").replace("-", "_"), command)
 
 
 def looks_like(written: str, name: str) -> bool:
