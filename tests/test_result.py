@@ -290,10 +290,25 @@ def test_why_in_a_notebook_shows_the_words_that_differ() -> None:
     ]
     assert result.why("a", data=data).differences == ()
     assert result.why("b").differences == ()
-    with pytest.raises(UsageError, match="leave out other"):
-        result.why("a", "b", data=data)
     with pytest.raises(UsageError):
         result.why("b", data=data[:1])
+
+
+def test_why_of_two_documents_shows_the_words_that_differ() -> None:
+    texts = ["the cat sat on the mat", "a dog sat on the mat", None]
+    data = [{"id": id, "text": text} for id, text in zip("abc", texts, strict=True)]
+    result = neardup.dedup(data)
+    pair = result.why("a", "b", data=data)
+    assert pair.verdict == result.why("a", "b").verdict == "never met"
+    assert str(pair).splitlines() == [
+        str(result.why("a", "b")),
+        "'a': [the cat] sat on the mat",
+        "'b': [a dog] sat on the mat",
+    ]
+    assert str(result.why(row=1, other_row=0, data=data)).splitlines()[1].startswith("'b': [a dog]")
+    assert str(result.why("a", "c", data=data)) == str(result.why("a", "c"))
+    with pytest.raises(UsageError, match="pass the data that was given to dedup"):
+        result.why("a", "b", data=data[:1])
 
 
 def test_pairs_are_sorted_by_similarity() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from html import escape
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -25,6 +26,8 @@ from neardup.explanation import (
 from neardup.first_look import FirstLook
 from neardup.options import Options
 from neardup.wording import (
+    ComparedPair,
+    TextDifference,
     Verdict,
     describe_counts,
     explain_kept,
@@ -324,11 +327,23 @@ class Result:
     def why(self, id: Any = None, *, row: int | None = None, data: Any = None) -> Verdict: ...
     @overload
     def why(
-        self, id: Any, other: Any, *, row: int | None = None, other_row: int | None = None
+        self,
+        id: Any,
+        other: Any,
+        *,
+        row: int | None = None,
+        other_row: int | None = None,
+        data: Any = None,
     ) -> PairVerdict: ...
     @overload
     def why(
-        self, id: Any = None, other: Any = None, *, row: int | None = None, other_row: int
+        self,
+        id: Any = None,
+        other: Any = None,
+        *,
+        row: int | None = None,
+        other_row: int,
+        data: Any = None,
     ) -> PairVerdict: ...
     def why(
         self,
@@ -347,7 +362,7 @@ class Result:
             row: The row number of the document, instead of its id.
             other_row: The row number of the other one, instead of its id.
             data: The data that was given to `dedup`, for the words in which a removed document
-                and its witness differ.
+                and its witness differ, or the two documents.
 
         >>> import neardup
         >>> result = neardup.dedup(["the same", "The same!", "another text"])
@@ -361,13 +376,18 @@ class Result:
             verdict = self._explain(row)
             if data is None or verdict.verdict != REMOVED:
                 return verdict
-            from neardup.result_folder import find_differences
-
-            return replace(verdict, differences=find_differences(self, data, row))
-        if data is not None:
-            raise UsageError("data= shows how a document differs from its witness: leave out other")
+            found = self._differences(data, int(self._decisions.witness[row]), row)
+            return replace(verdict, differences=tuple(starmap(TextDifference, found)))
         other_row = self._row_of(other) if other_row is None else self._checked_row(other_row)
-        return self._explain_pair(row, other_row)
+        pair = self._explain_pair(row, other_row)
+        if data is None or {row, other_row} & self._rejected.keys():
+            return pair
+        return ComparedPair(**pair.as_dict, differences=self._differences(data, row, other_row))
+
+    def _differences(self, data: Any, row: int, other: int) -> tuple[tuple[str, str], ...]:
+        from neardup.result_folder import find_differences
+
+        return find_differences(self, data, row, other)
 
     def _explain(self, row: int) -> Verdict:
         name = self.ids[row]

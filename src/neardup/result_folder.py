@@ -31,7 +31,6 @@ from neardup.pipeline.stages.tables import (
 from neardup.report.differences import TextPiece, compare_texts
 from neardup.report.run_page import run_page, write_report
 from neardup.result import Result
-from neardup.wording import TextDifference
 
 DATA = "data"
 """What stands for the file of a document that was in memory."""
@@ -64,19 +63,21 @@ def write_result_report(result: Result, path: str | os.PathLike[str], data: Any)
         write_text(file, run_page(Path(folder), file.stem))
 
 
-def find_differences(result: Result, data: Any, row: int) -> tuple[TextDifference, ...]:
-    """Return where a removed document and its witness differ.
+def find_differences(
+    result: Result, data: Any, row: int, other: int
+) -> tuple[tuple[str, str], ...]:
+    """Return the passages in which two documents differ, of the one and of the other.
 
     Args:
         result: The result.
         data: The data that was given to `dedup`.
-        row: The row of the removed document.
+        row: The row of a document.
+        other: That of another one.
     """
     _require_same(result, data)
-    documents = np.array([int(result.decisions.witness[row]), row])
-    witness, copy = _ResultLookup(result, data).texts(documents).to_pylist()
-    hunks = compare_texts(witness, copy).hunks
-    return tuple(TextDifference(_mark(hunk.kept), _mark(hunk.copy)) for hunk in hunks)
+    texts = _ResultLookup(result, data).texts(np.array([row, other])).to_pylist()
+    hunks = compare_texts(*texts).hunks
+    return tuple((_mark(hunk.kept), _mark(hunk.copy)) for hunk in hunks)
 
 
 def _mark(pieces: Sequence[TextPiece]) -> str:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from neardup.corpus.encodings import INVALID
-from neardup.explanation import is_by_distance, name_estimate, name_measure
+from neardup.explanation import PairVerdict, is_by_distance, name_estimate, name_measure
 from neardup.formatting import format_count, format_similarity, make_printable
 from neardup.options import Distinguish, Options, Strip
 
@@ -51,6 +51,24 @@ class Verdict:
         lines = [self.sentence]
         for one in self.differences:
             lines += [f"{self.witness!r}: {one.witness}", f"{self.id!r}: {one.document}"]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ComparedPair(PairVerdict):
+    """How two documents compare, whose texts were given; `str()` has lines with the differences.
+
+    Attributes:
+        differences: The passages in which they differ, of `a` and of `b`, with the words around
+            them; words that the other text does not have are in brackets.
+    """
+
+    differences: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        for of_a, of_b in self.differences:
+            lines += [f"{self.a!r}: {of_a}", f"{self.b!r}: {of_b}"]
         return "\n".join(lines)
 
 
