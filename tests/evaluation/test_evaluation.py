@@ -161,7 +161,7 @@ def test_labels_that_are_easy_to_tell_apart_are_noted():
     (note,) = found.notes
     assert note.startswith("only 0 of the ") and "labelled as different are 0.6 similar" in note
     assert "precision near the threshold of 0.8 is hardly tested" in note
-    assert "neardup dedup --threshold 0.6 --pairs" in note
+    assert "neardup dedup INPUT -o OUT --shingle word:5 --threshold 0.6 --pairs lists" in note
 
 
 def test_golden_set_without_usable_pairs_is_an_error():
