@@ -20,6 +20,16 @@ SLOTS: Final = "MinHash slots"
 BITS: Final = "SimHash fingerprints"
 
 
+def jaccard_of_equals(common: int, size: int) -> float:
+    """Return the Jaccard similarity of two sets of equal size, by their common elements."""
+    return common / (2 * size - common)
+
+
+def containment_of_equals(common: int, size: int) -> float:
+    """Return how much of a set is in another one of equal size, by their common elements."""
+    return common / size
+
+
 class Measure(NamedTuple):
     """A row of the table.
 
@@ -49,7 +59,7 @@ class Measure(NamedTuple):
     likeness: str = "{similarity} similar to {witness}"
     to_jaccard: Callable[[float], float] | None = None
     condition: str = ""
-    of_equals: Callable[[int, int], float] = lambda common, size: common / (2 * size - common)
+    of_equals: Callable[[int, int], float] = jaccard_of_equals
 
 
 def jaccard_of_containment(containment: float, ratio: float = 1.0) -> float:
@@ -84,7 +94,7 @@ MEASURES: Final = {
         likeness="{similarity} of it is in {witness}",
         to_jaccard=jaccard_of_containment,
         condition=" for documents of equal size",
-        of_equals=lambda common, size: common / size,
+        of_equals=containment_of_equals,
     ),
     "weighted": Measure(
         label="weighted Jaccard",
