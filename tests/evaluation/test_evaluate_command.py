@@ -173,6 +173,36 @@ def test_page_without_negatives_has_no_precision_curve(folder):
     assert page.count("<polyline") == 1 and "Recall by threshold" in page
 
 
+@pytest.mark.parametrize(
+    "header, rows, told",
+    [
+        (
+            "left,right,same",
+            "a0,b0,yes\na0,b1,no\n",
+            "golden set the ids are left and right; same is 1, true or yes for duplicates, 0, "
+            "false or no for others by labels",
+        ),
+        ("document,group", "a0,1\nb0,1\n", "golden set the ids are document, the clusters group "),
+        (
+            "left,right",
+            "a0,b0\n",
+            "golden set the ids are left and right; all pairs are duplicates ",
+        ),
+    ],
+)
+def test_summary_says_how_a_header_of_its_own_was_read(folder, header, rows, told):
+    (folder / "labels.csv").write_text(f"{header}\n{rows}")
+    command = ("evaluate", folder / "labels.csv", "--corpus", folder / "in.jsonl")
+    assert told in " ".join(neardup(*command).out.split())
+    option = "--clusters" if "group" in header else "--pairs"
+    assert "the ids are" not in neardup(*command, option, header).out, "the user has named them"
+
+
+def test_summary_does_not_explain_the_usual_columns(folder):
+    (folder / "golden.tsv").write_text("id1\tid2\tlabel\na0\tb0\t1\na0\tb1\t0\n")
+    assert "the ids are" not in run(folder).out
+
+
 def test_other_columns_and_a_config_file(folder):
     (folder / "golden.tsv").write_text(
         "x\tleft\tright\n" + "".join(f"0\t{a}\t{b}\n" for a, b, label in SET.golden if label)

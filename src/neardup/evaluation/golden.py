@@ -55,6 +55,8 @@ class LabelledPairs:
         clusters: The cluster of each document, if the golden set has clusters: then every pair is
             labelled.
         flaws: Rows that were dropped, by the reason.
+        columns: Which columns of its file were recognised as ids and labels, in words; empty if
+            they have the usual names.
     """
 
     ids: list[str]
@@ -63,6 +65,7 @@ class LabelledPairs:
     label: NDArray[np.bool_]
     clusters: Integers | None
     flaws: dict[str, Flaw]
+    columns: str = ""
 
     def __len__(self) -> int:
         return len(self.a)
@@ -104,8 +107,9 @@ def load_golden(golden: Any, pairs: Names = None, clusters: Names = None) -> Lab
 
 def read_golden(path: Path, pairs: Names = None, clusters: Names = None) -> LabelledPairs:
     """Read the golden set of a TSV, CSV, Parquet or Arrow file."""
-    rows, by_cluster, numbered = rows_of(path, pairs, clusters)
-    return of_clusters(rows, numbered) if by_cluster else of_pairs(rows, numbered)
+    found = rows_of(path, pairs, clusters)
+    read = of_clusters if found.clusters else of_pairs
+    return replace(read(found.rows, found.numbered), columns=found.columns)
 
 
 def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from neardup.corpus import columnar, delimited
 from neardup.corpus.columns import to_strings
@@ -77,6 +77,8 @@ PEEK: Final = 1_000
 CHOOSE: Final = (
     "--pairs ID1,ID2,LABEL (--pairs ID1,ID2 if all are duplicates), or --clusters ID,CLUSTER"
 )
+USUAL: Final = (["id1", "id2", "label"], ["id1", "id2"], ["id", "cluster"])
+"""The names of the columns, as the documentation has them."""
 NO_HEADER: Final = "if these are the ids of a pair, write a line with id1 and id2 above them"
 
 
@@ -84,8 +86,24 @@ Names = str | Sequence[str] | None
 """Names of columns, as a list or with commas between them; None for the default names."""
 
 
-def rows_of(path: Path, pairs: Names, clusters: Names) -> tuple[Iterator[Row], bool, str]:
-    """Return the rows of a golden file, whether they are clusters, and a prefix for row numbers."""
+class GoldenRows(NamedTuple):
+    """The rows of a golden file.
+
+    rows      their ids and labels, or ids and clusters
+    clusters  whether they are clusters
+    numbered  a prefix for row numbers, in error messages
+    columns   the columns that were recognised, in words; empty if the usual names or the user
+              name them
+    """
+
+    rows: Iterator[Row]
+    clusters: bool
+    numbered: str
+    columns: str
+
+
+def rows_of(path: Path, pairs: Names, clusters: Names) -> GoldenRows:
+    """Return the rows of a golden file; refuse one whose columns are not recognised."""
     if pairs and clusters:
         raise UsageError("a golden set holds pairs or clusters: name the columns of one of them")
     if path.is_dir():
@@ -105,7 +123,26 @@ def rows_of(path: Path, pairs: Names, clusters: Names) -> tuple[Iterator[Row], b
     )
     numbered = f"{file.name}, {'row' if file.format in TABLES else 'line'}"
     rows = chain([] if has_header else [first], following, rows)
-    return _select_columns(rows, places, numbered), by_cluster, numbered
+    columns = ""
+    if has_header and not (pairs or clusters):
+        columns = _describe_columns([first[1][place] or "" for place in places], by_cluster)
+    return GoldenRows(_select_columns(rows, places, numbered), by_cluster, numbered, columns)
+
+
+def _describe_columns(names: list[str], by_cluster: bool) -> str:
+    """Return how columns were read, in words; empty if they have the usual names.
+
+    >>> _describe_columns(["left", "right", "same"], by_cluster=False)
+    'the ids are left and right; same is 1, true or yes for duplicates, 0, false or no for others'
+    """
+    if names in USUAL:
+        return ""
+    if by_cluster:
+        return f"the ids are {names[0]}, the clusters {names[1]}"
+    ids = f"the ids are {names[0]} and {names[1]}"
+    if len(names) == 2:
+        return f"{ids}; all pairs are duplicates"
+    return f"{ids}; {names[2]} is 1, true or yes for duplicates, 0, false or no for others"
 
 
 def _with_delimiter(file: InputFile) -> InputFile:

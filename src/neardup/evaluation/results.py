@@ -15,7 +15,7 @@ from neardup.evaluation.drift import KIND
 from neardup.evaluation.golden import SEVERAL, LabelledPairs, printable_id
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.scores import LOWEST, Scores, ThresholdSweep
-from neardup.formatting import format_similarity
+from neardup.formatting import format_similarity, make_printable
 
 SHOWN: Final = 3
 WIDTH: Final = 100
@@ -59,6 +59,8 @@ def _packed(parts: Sequence[str], width: int) -> list[str]:
 
 
 def _lines(evaluation: Evaluation) -> Iterator[Line]:
+    if evaluation.golden.columns:
+        yield "golden set", [make_printable(evaluation.golden.columns)]
     for name, flaw in evaluation.golden.flaws.items():
         if flaw.count:
             first, *others = (" ~ ".join(map(printable_id, one)) for one in flaw.listed[:SHOWN])
