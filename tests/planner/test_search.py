@@ -125,7 +125,7 @@ def test_hours_are_the_rate_of_a_run_over_files() -> None:
     assert found.options == made(documents, rate=per_second, purpose="files").options
     [problem] = made(documents, hours="0.001").problems
     assert problem.limit == "rate"
-    assert "documents a second are required" in problem.message
+    assert "documents a second, 3.6 s for all, are required" in problem.message
 
 
 def test_the_cores_that_a_plan_asks_for_are_enough() -> None:
