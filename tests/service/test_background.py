@@ -226,7 +226,7 @@ class Watched:
 
     def wait_for(self, count):
         with self.told:
-            assert self.told.wait_for(lambda: len(self.events) >= count, timeout=30)
+            assert self.told.wait_for(lambda: len(self.events) >= count, timeout=120)
 
 
 def test_recall_drop_is_logged(golden, folder):
