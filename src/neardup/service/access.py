@@ -109,12 +109,7 @@ class AccessGate:
         """
         if path in OPEN_PATHS:
             return
-        now = record.started
-        if wait := self._by_source.take(record.source, 1, now):
-            raise rate_exceeded(wait)
-        record.key = self._identify(record)
-        if record.key is not None:
-            self._check_key(record.key.name, now)
+        self._admit_party(record)
         if self.requests >= self._limits.requests:
             raise Busy("the limit of requests under way is reached: try again")
         record.inside = True
@@ -148,14 +143,35 @@ class AccessGate:
         """Charge the documents of a request to its rates. The first one is charged on entry."""
         extra = documents - (record.documents == 0)
         record.documents += documents
-        self._by_source.owe(record.source, extra, now)
-        if record.key is not None:
+        if record.key is None:
+            self._by_source.owe(record.source, extra, now)
+        else:
             self._by_key.owe(record.key.name, extra, now)
 
     def wait_seconds(self, record: RequestRecord, now: float) -> float:
-        """Return the seconds until the key and the address of a request may send more."""
-        wait = self._by_source.wait(record.source, now)
-        return max(wait, self._by_key.wait(record.key.name, now)) if record.key else wait
+        """Return the seconds until the key or the address of a request may send more."""
+        if record.key is None:
+            return self._by_source.wait(record.source, now)
+        return self._by_key.wait(record.key.name, now)
+
+    def _admit_party(self, record: RequestRecord) -> None:
+        """Find the key of a request, and admit the key or, without one, the address.
+
+        A key has a rate of its own, whoever else is behind the same address.
+        """
+        try:
+            record.key = self._identify(record)
+        except Refusal:  # Guessing keys is slowed down too.
+            self._check_source(record)
+            raise
+        if record.key is None:
+            self._check_source(record)
+        else:
+            self._check_key(record.key.name, record.started)
+
+    def _check_source(self, record: RequestRecord) -> None:
+        if wait := self._by_source.take(record.source, 1, record.started):
+            raise rate_exceeded(wait)
 
     def _check_key(self, name: str, now: float) -> None:
         if wait := self._by_key.take(name, 1, now):

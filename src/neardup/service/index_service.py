@@ -3,12 +3,14 @@
 Texts that are checked at the same time are answered together: one call of the index for many texts
 costs hardly more than one for a single text, and a thread is woken once instead of many times. No
 request waits for others: the texts that arrive during one call are answered by the next call.
+
+Keys, and addresses without one, take turns: at the threads, in a call with many texts, and at the
+writer of the index (`turns.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neardup.errors import Busy
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
+from neardup.index.writer import TOGETHER
 from neardup.keys import Key
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
@@ -25,6 +28,7 @@ from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Up
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
+from neardup.service.turns import FairPool, FairQueue, Turns
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
@@ -52,15 +56,17 @@ class QueryBatcher:
         self, answer: Callable[[list[str], list[str | None]], list[Answer]], executor: Executor
     ) -> None:
         self._answer, self._executor = answer, executor
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: FairQueue[Waiting] = FairQueue()
         self._busy = False
         """Whether a call is running or scheduled."""
 
-    def ask(self, text: str, group: str | None = None) -> asyncio.Future[Answer]:
-        """Return a future of the answer to a text of a group."""
+    def ask(
+        self, text: str, group: str | None = None, party: str = ""
+    ) -> asyncio.Future[Answer]:
+        """Return a future of the answer to a text of a group, for a key or an address."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((text, group, future))
+        self._waiting.put(party, (text, group, future))
         if not self._busy:
             # Not at once: requests that arrived together with this one are read first.
             self._busy = True
@@ -88,7 +94,7 @@ class QueryBatcher:
         batch: list[Waiting] = []
         characters = MOST_CHARACTERS
         while self._waiting and len(batch) < MOST_QUERIES and characters > 0:
-            text, group, future = self._waiting.popleft()
+            text, group, future = self._waiting.take()
             if not future.done():  # A cancelled request is skipped.
                 batch.append((text, group, future))
                 characters -= len(text)
@@ -115,10 +121,15 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 READERS: Final = 2
 WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
+CHECKERS: Final = 1
+"""Threads that check single texts, many in a call; so they don't wait for requests with many."""
+STORING: Final = TOGETHER
+"""Documents that are being sketched and stored; those of further requests wait for a turn."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
+Stored = Future[list[Answer]]
 
 
 class IndexService:
@@ -167,12 +178,14 @@ class IndexService:
         self._load = load
         self._index: Index | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._reads = ThreadPoolExecutor(READERS, "read")
-        self._writes = ThreadPoolExecutor(WRITERS, "write")
-        self._scans = ThreadPoolExecutor(SCANNERS, "scan")
+        self._reads = FairPool(READERS, "read")
+        self._writes = FairPool(WRITERS, "write")
+        self._scans = FairPool(SCANNERS, "scan")
+        self._storing = Turns(STORING)
+        self._checkers = ThreadPoolExecutor(CHECKERS, "check")
         self._renders = ThreadPoolExecutor(1, "metrics")
         self._checks = QueryBatcher(
-            lambda texts, groups: self.index.query_batch(texts, within=groups), self._reads
+            lambda texts, groups: self.index.query_batch(texts, within=groups), self._checkers
         )
 
     @property
@@ -196,38 +209,51 @@ class IndexService:
             (b"x-neardup-sequence", b"%d" % index.sequence),
         ]
 
-    async def check(self, text: str, group: str | None = None) -> Answer:
-        """Query the index for one text of a group, batched with those of other requests."""
+    async def check(self, party: str, text: str, group: str | None = None) -> Answer:
+        """Query the index for one text of a group, batched with those of other requests.
+
+        Args:
+            party: the key or the address that asks, here and below.
+            text: the text.
+            group: the group of the text.
+        """
         grouped = bool(self.index.settings.within)
         if group is not None and not grouped:  # refused, but not together with others
-            return await self.read(lambda index: index.query(text, within=group))
-        return await self._checks.ask(text, group)
+            return await self.read(party, lambda index: index.query(text, within=group))
+        return await self._checks.ask(text, group, party)
 
     async def render_metrics(self) -> bytes:
         """Return all metrics, also while the index is being loaded."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._renders, self.metrics.render)
 
-    async def scan(self, query: Callable[[Index], Result]) -> Result:
+    async def scan(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._scans, query, self.index)
+        return await self._scans.run(party, partial(query, self.index))
 
-    async def read(self, query: Callable[[Index], Result]) -> Result:
+    async def read(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Query the index, in a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reads, query, self.index)
+        return await self._reads.run(party, partial(query, self.index))
 
-    async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
-        """Add documents without blocking a thread while they are stored."""
-        stored = await self.write(submit)
-        # A cancelled request does not cancel documents that are being stored.
-        return await asyncio.shield(asyncio.wrap_future(stored))
+    async def add(
+        self, party: str, documents: int, submit: Callable[[Index], Stored]
+    ) -> list[Answer]:
+        """Add documents without blocking a thread while they are stored.
 
-    async def write(self, change: Callable[[Index], Result]) -> Result:
+        Args:
+            party: the key or the address that adds them.
+            documents: their number.
+            submit: sketches them, and queues them for the writer of the index.
+        """
+        index = self.index
+        async with self._storing.take(party, documents):
+            stored = await self._writes.run(party, partial(submit, index))
+            # A cancelled request does not cancel documents that are being stored.
+            return await asyncio.shield(asyncio.wrap_future(stored))
+
+    async def write(self, party: str, change: Callable[[Index], Result]) -> Result:
         """Change the index in a thread; the change is durable when this returns."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writes, change, self.index)
+        return await self._writes.run(party, partial(change, self.index))
 
     def start(self) -> None:
         """Start to load the index."""
@@ -245,7 +271,7 @@ class IndexService:
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(self._writes, self._load_and_warm)
+            index = self._index = await loop.run_in_executor(None, self._load_and_warm)
         except Exception as error:  # the server raises it when it has stopped
             self.failure = error
             self.when_failed()
@@ -266,8 +292,9 @@ class IndexService:
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        for pool in (self._reads, self._writes, self._scans, self._renders):
-            await loop.run_in_executor(None, pool.shutdown)
+        shared = (pool.threads for pool in (self._reads, self._writes, self._scans))
+        for threads in (*shared, self._checkers, self._renders):
+            await loop.run_in_executor(None, threads.shutdown)
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")

@@ -33,7 +33,6 @@ from neardup.service.error_responses import (
 from neardup.service.models import NewDocument, make_sketch
 
 if TYPE_CHECKING:
-    from neardup.service.index_service import IndexService
     from neardup.service.limits import ServiceLimits
     from neardup.service.service_route import ServiceRequest
 
@@ -44,22 +43,23 @@ NumberedLine = tuple[int, NewDocument | NeardupError]
 
 
 async def add_documents(
-    service: IndexService, documents: Sequence[NewDocument], replace: bool
+    request: ServiceRequest, documents: Sequence[NewDocument], replace: bool
 ) -> list[Answer]:
     """Add documents, and count the rejected ones.
 
     Args:
-        service: the service whose index stores them.
+        request: the request that has sent them.
         documents: all with a text, or all with a signature. One without an id gets a random id.
         replace: whether they replace documents with the same ids.
     """
+    service = request.service
     ids = [document.id or uuid.uuid4().hex for document in documents]
     metadata = [document.metadata for document in documents]
     groups = [document.within for document in documents]
     signatures = [document.signature for document in documents if document.signature is not None]
     if signatures:
         sketch = make_sketch(signatures, service.index.spec)
-        answers = await service.write(
+        answers = await request.write(
             lambda index: index.add_sketches(
                 ids, sketch, metadata=metadata, replace=replace, within=groups
             )
@@ -67,9 +67,11 @@ async def add_documents(
     else:
         texts = [document.text or "" for document in documents]
         answers = await service.add(
+            request.record.party,
+            len(ids),
             lambda index: index.submit(
                 ids, texts, metadata=metadata, replace=replace, within=groups
-            )
+            ),
         )
     for answer in answers:
         if answer.status == REJECTED:
@@ -156,7 +158,7 @@ class DocumentStream(Response):
     async def _add_patiently(self, documents: list[NewDocument]) -> list[Answer]:
         while True:
             try:
-                return await add_documents(self._request.service, documents, self._replace)
+                return await add_documents(self._request, documents, self._replace)
             except Busy:
                 await asyncio.sleep(PAUSE)
 

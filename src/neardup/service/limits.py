@@ -48,7 +48,7 @@ class ServiceLimits:
     key_rate: int = 10_000
     """Documents per second of one API key; 0 is no limit. A request counts as at least one."""
     source_rate: int = 10_000
-    """Documents per second of one client address; 0 is no limit."""
+    """Documents per second of one client address, by requests without a valid key; 0 is no limit."""
     burst_seconds: int = 2
     """Seconds of a rate that may be used at once."""
     sources: int = 10_000

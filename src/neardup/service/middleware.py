@@ -58,6 +58,11 @@ class RequestRecord:
     several_keys: bool = False
     """Whether there is more than one Authorization header."""
 
+    @property
+    def party(self) -> str:
+        """Whose request it is, of those that take turns: the key, or the address without one."""
+        return self.source if self.key is None else self.key.name
+
 
 def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
     """Return the record of a request that has just arrived.
