@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
 from dataclasses import fields
@@ -145,6 +146,22 @@ def test_documents_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
         for _ in range(3):
             other = client.post("/v1/check", json={"text": "a"}, headers=second)
             assert other.status_code == 200, "another key at the same address has its own rate"
+
+
+def test_bytes_of_unpacked_bodies_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
+    first, second = key(tmp_path, "read"), key(tmp_path, "read", "write")
+    settings = ServiceLimits(key_byte_rate=10_000, burst_seconds=1)
+    packed = gzip.compress(json.dumps({"text": "a" * 60_000}).encode())
+    kind = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert len(packed) < 1_000
+    with serving(tmp_path, settings) as client:
+        assert client.post("/v1/check", content=packed, headers=first | kind).status_code == 200
+        refused = client.post("/v1/check", json={"text": "a"}, headers=first)
+        assert (refused.status_code, refused.json()["error"]) == (429, "too_many_requests")
+        assert 4 <= int(refused.headers["retry-after"]) <= 6
+        assert "bytes" in refused.json()["message"]
+        assert client.post("/v1/check", json={"text": "a"}, headers=second).status_code == 200
+        assert any(line.get("bytes") == 60_012 for line in client.logged), "the log has the bytes"
 
 
 def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:

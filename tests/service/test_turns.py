@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.running import running
@@ -119,7 +118,6 @@ def test_texts_of_another_party_are_in_the_next_call() -> None:
     assert "other" in calls[1]
 
 
-@pytest.mark.process
 def test_single_documents_of_a_key_don_t_wait_for_all_batches_of_another(tmp_path: Path) -> None:
     greedy, modest = key(tmp_path / "data", "write"), key(tmp_path / "data", "read", "write")
     bodies = [

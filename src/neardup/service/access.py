@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from neardup.errors import Busy, FormatError
 from neardup.service.api_keys import ApiKey, ApiKeys
@@ -68,6 +68,23 @@ class RateBuckets:
         return min(self._burst, level + max(0.0, now - then) * self._rate)
 
 
+class Rates(NamedTuple):
+    """The rates of keys, or those of addresses."""
+
+    documents: RateBuckets
+    bytes: RateBuckets
+
+    def admit(self, name: str, now: float) -> None:
+        """Charge a request as one document, or refuse it."""
+        wait = self.bytes.wait(name, now) or self.documents.take(name, 1, now)
+        if wait:
+            raise rate_exceeded(wait)
+
+    def wait(self, name: str, now: float) -> float:
+        """Return the seconds until the name may send more."""
+        return max(self.documents.wait(name, now), self.bytes.wait(name, now))
+
+
 OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
 BEARER: Final = "bearer "
@@ -91,8 +108,12 @@ class AccessGate:
         self._limits, self._keys, self._say = limits, keys, say
         self._guarded = guarded
         seconds, most = limits.burst_seconds, limits.sources
-        self._by_key = RateBuckets(limits.key_rate, seconds * limits.key_rate, most)
-        self._by_source = RateBuckets(limits.source_rate, seconds * limits.source_rate, most)
+
+        def rate(each: int) -> RateBuckets:
+            return RateBuckets(each, seconds * each, most)
+
+        self._by_key = Rates(rate(limits.key_rate), rate(limits.key_byte_rate))
+        self._by_source = Rates(rate(limits.source_rate), rate(limits.source_byte_rate))
         self.requests = 0
         self.bytes = 0
         self._under_way: Counter[str] = Counter()
@@ -139,20 +160,28 @@ class AccessGate:
             raise Busy("the bodies of all requests under way fill their memory limit: try again")
         record.bytes, self.bytes = count, others + count
 
-    def charge(self, record: RequestRecord, documents: int, now: float) -> None:
-        """Charge the documents of a request to its rates. The first one is charged on entry."""
-        extra = documents - (record.documents == 0)
+    def charge(
+        self, record: RequestRecord, documents: int, now: float, empty_lines: int = 0
+    ) -> None:
+        """Charge the documents of a request, and the empty lines between them, to its rate.
+
+        The first document is charged on entry.
+        """
+        extra = documents - (record.documents == 0 and documents > 0)
         record.documents += documents
-        if record.key is None:
-            self._by_source.owe(record.source, extra, now)
-        else:
-            self._by_key.owe(record.key.name, extra, now)
+        self._rates(record).documents.owe(record.party, extra + empty_lines, now)
+
+    def charge_bytes(self, record: RequestRecord, count: int, now: float) -> None:
+        """Charge bytes of a request's body to its rate."""
+        record.body_bytes += count
+        self._rates(record).bytes.owe(record.party, count, now)
 
     def wait_seconds(self, record: RequestRecord, now: float) -> float:
         """Return the seconds until the key or the address of a request may send more."""
-        if record.key is None:
-            return self._by_source.wait(record.source, now)
-        return self._by_key.wait(record.key.name, now)
+        return self._rates(record).wait(record.party, now)
+
+    def _rates(self, record: RequestRecord) -> Rates:
+        return self._by_source if record.key is None else self._by_key
 
     def _admit_party(self, record: RequestRecord) -> None:
         """Find the key of a request, and admit the key or, without one, the address.
@@ -170,12 +199,10 @@ class AccessGate:
             self._check_key(record.key.name, record.started)
 
     def _check_source(self, record: RequestRecord) -> None:
-        if wait := self._by_source.take(record.source, 1, record.started):
-            raise rate_exceeded(wait)
+        self._by_source.admit(record.source, record.started)
 
     def _check_key(self, name: str, now: float) -> None:
-        if wait := self._by_key.take(name, 1, now):
-            raise rate_exceeded(wait)
+        self._by_key.admit(name, now)
         if self._under_way[name] >= self._limits.key_requests:
             raise key_busy(self._limits.key_requests)
 

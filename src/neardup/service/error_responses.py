@@ -81,7 +81,7 @@ def unauthorized(message: str) -> Refusal:
 
 def rate_exceeded(seconds: float) -> Refusal:
     wait = max(1, int(seconds + 0.999))
-    message = f"more documents a second than the limit allows: try again in {wait} s"
+    message = f"more documents or bytes a second than the limit allows: try again in {wait} s"
     return Refusal(429, message, [("retry-after", str(wait))])
 
 

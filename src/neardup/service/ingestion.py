@@ -99,12 +99,16 @@ class DocumentStream(Response):
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         request, limits = self._request, self._request.limits
         try:
-            async for lines in read_lines(receive, request.record.headers, limits, request.hold):
-                for start in range(0, len(lines), limits.batch):
+            headers = request.record.headers
+            async for lines in read_lines(
+                receive, headers, limits, request.hold, request.charge_bytes
+            ):
+                for start in range(0, len(lines) or 1, limits.batch):
                     if request.service.stopping():
                         raise Busy(STOPPED)
                     request.check_key_again(WRITE)
                     await self._answer(lines[start : start + limits.batch], send)
+                    await asyncio.sleep(request.wait_seconds())
             request.record.body_read = True
         except NeardupError as error:
             await self._end(send, error)
@@ -121,9 +125,9 @@ class DocumentStream(Response):
 
     async def _answer(self, lines: list[bytes | None], send: Send) -> None:
         parsed = list(self._parse(lines))
+        self._request.charge(len(parsed), empty_lines=len(lines) - len(parsed))
         if not parsed:
             return
-        self._request.charge(len(parsed))
         answers: list[dict[str, Any]] = []
         for kind, run in groupby(parsed, lambda line: _kind(line[1])):
             if kind is None:
@@ -131,7 +135,6 @@ class DocumentStream(Response):
             else:
                 answers += await self._add([(n, d) for n, d in run if isinstance(d, NewDocument)])
         await self._send(send, answers)
-        await asyncio.sleep(self._request.wait_seconds())
 
     def _parse(self, lines: list[bytes | None]) -> Iterator[NumberedLine]:
         for line in lines:

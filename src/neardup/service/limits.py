@@ -46,9 +46,14 @@ class ServiceLimits:
     connections: int = 1_024
     """Open connections; further ones are closed."""
     key_rate: int = 10_000
-    """Documents per second of one API key; 0 is no limit. A request counts as at least one."""
+    """Documents per second of one API key; 0 is no limit. A request counts as at least one, and an
+    empty line of a stream as one."""
     source_rate: int = 10_000
     """Documents per second of one client address, by requests without a valid key; 0 is no limit."""
+    key_byte_rate: int = 64 * MIB
+    """Bytes of bodies per second of one API key, after decompression; 0 is no limit."""
+    source_byte_rate: int = 64 * MIB
+    """The same of one client address, by requests without a valid key."""
     burst_seconds: int = 2
     """Seconds of a rate that may be used at once."""
     sources: int = 10_000

@@ -51,6 +51,9 @@ class RequestRecord:
     """Whether it is a stream, which takes as long as the client decides."""
     documents: int = 0
     bytes: int = 0
+    """Bytes of its body that are in memory."""
+    body_bytes: int = 0
+    """Bytes of its body so far, after decompression."""
     status: int = 0
     error: str | None = None
     body_read: bool = True
@@ -190,6 +193,7 @@ class RequestMiddleware:
             status=status,
             seconds=round(seconds, 6),
             documents=record.documents,
+            bytes=record.body_bytes,
             source=record.source,
             **more,
         )

@@ -65,7 +65,9 @@ class ServiceRequest(Request):
         """Read and parse the body, within the limits."""
         if content_type(self.record.headers) != JSON:
             raise Refusal(415, f"Content-Type is not {JSON}: set it, and send JSON")
-        body = await read_body(self.receive, self.record.headers, self.limits, self.hold)
+        body = await read_body(
+            self.receive, self.record.headers, self.limits, self.hold, self.charge_bytes
+        )
         self.record.body_read = True
         self._value = parse_json(body, self.limits)
 
@@ -84,12 +86,16 @@ class ServiceRequest(Request):
         """
         self.service.gate.hold(self.record, count)
 
-    def charge(self, documents: int) -> None:
-        """Charge documents to the rates of the key and the address."""
-        self.service.gate.charge(self.record, documents, time.monotonic())
+    def charge(self, documents: int, empty_lines: int = 0) -> None:
+        """Charge documents, and empty lines between them, to the rate of the key or the address."""
+        self.service.gate.charge(self.record, documents, time.monotonic(), empty_lines)
+
+    def charge_bytes(self, count: int) -> None:
+        """Charge bytes of the body to the rate of the key or the address."""
+        self.service.gate.charge_bytes(self.record, count, time.monotonic())
 
     def wait_seconds(self) -> float:
-        """Return the seconds until the key and the address may send more."""
+        """Return the seconds until the key or the address may send more."""
         return self.service.gate.wait_seconds(self.record, time.monotonic())
 
     def check_key_again(self, scope: str) -> None:
