@@ -34,6 +34,7 @@ class Served(TestClient):
 
     @property
     def logged(self) -> list[dict[str, Any]]:
+        assert self.service.log.drain(10)
         return [json.loads(line) for line in self._log.getvalue().splitlines()]
 
     def wait_ready(self) -> None:

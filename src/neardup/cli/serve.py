@@ -18,7 +18,7 @@ from neardup.cli.signatures import with_options
 from neardup.formatting import format_time
 from neardup.option_table import given_options
 
-LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
+LISTEN, INDEX, GOLDEN, LIMITS, LOG = "Network", "Index", "Golden set", "Limits", "Log"
 
 
 @with_options("neardup serve", panel=INDEX)
@@ -152,11 +152,20 @@ def serve(
             panel=LIMITS,
         ),
     ] = None,
+    log_file: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Append the log to a file; SIGHUP makes it again after it was moved.",
+            default="standard error",
+            panel=LOG,
+        ),
+    ] = None,
     **given: Any,
 ) -> None:
     """Run an index as an HTTP service: check, add and remove documents.
 
-    Logs are JSON lines on standard error. After SIGTERM or Ctrl-C running requests are finished.
+    Logs are JSON lines. After SIGTERM or Ctrl-C running requests are finished.
     """
     require_server()
     from neardup import runtime
@@ -172,13 +181,14 @@ def serve(
     from neardup.service.server import create_app, listen, run, tune_process
 
     tune_process()
-    log = Log()
+    limits = ServiceLimits().with_limits(limit or ())
+    log = Log(file=log_file, most=limits.log_bytes)
+    context.call_on_close(log.drain)  # before an error that ends the command is shown
 
     def warn(message: str) -> None:
         log.event("message", message=message)
 
     runtime.say = warn
-    limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     matching = chosen_options(context, given)
     budget, texts = parse_budget(memory), keep_texts or None

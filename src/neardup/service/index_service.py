@@ -165,6 +165,7 @@ class IndexService:
         self.limits, self.log = limits, log
         self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
+        log.when_dropped = self.metrics.observe_dropped_lines
         self._golden: GoldenWatch | None = None
         if golden is not None:
             self._golden = GoldenWatch(

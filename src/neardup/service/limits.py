@@ -58,6 +58,8 @@ class ServiceLimits:
     """Seconds of a rate that may be used at once."""
     sources: int = 10_000
     """Addresses and keys whose rates are remembered."""
+    log_bytes: int = 4 * MIB
+    """Bytes of the lines of the log that may wait to be written; further lines are dropped."""
     header_seconds: int = 10
     """Seconds until the headers of a request must have arrived."""
     body_seconds: int = 30

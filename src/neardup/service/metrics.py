@@ -303,6 +303,11 @@ class Metrics:
             "Snapshots and switches of the generation that failed",
             registry=self._registry,
         )
+        self._dropped_lines = Counter(
+            "neardup_log_lines_dropped",
+            "Lines of the log that were dropped, because they could not be written in time",
+            registry=self._registry,
+        )
         self._connections = Gauge(
             "neardup_open_connections",
             "Connections that are open",
@@ -340,6 +345,10 @@ class Metrics:
     def observe_upkeep_failure(self) -> None:
         """Count a snapshot or a switch of the generation that failed."""
         self._upkeep_failures.inc()
+
+    def observe_dropped_lines(self, count: int) -> None:
+        """Count lines of the log that were dropped."""
+        self._dropped_lines.inc(count)
 
     def observe_connections(self, open: int, *, refused: bool = False) -> None:
         """Set the number of open connections, and count one that was refused.

@@ -306,6 +306,8 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     # that stopped it again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end())
+    if service.log.file is not None:
+        signal.signal(signal.SIGHUP, lambda *_: service.log.reopen())
     name, port = bound.getsockname()[:2]
     where = f"[{name}]" if ":" in name else name
     service.log.event("listening", url=f"http://{where}:{port}")
