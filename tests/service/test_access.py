@@ -176,13 +176,22 @@ def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
 def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:
     with serving(tmp_path, ServiceLimits(requests=1, bytes_under_way=1_000)) as client:
         gate = client.service.gate
-        gate.requests += 1
+        gate.requests.taken += 1
         busy = client.get("/v1/stats")
         assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
-        gate.requests -= 1
+        gate.requests.taken -= 1
         assert client.post("/v1/check", json={"text": "a" * 2_000}).status_code == 503
         assert client.post("/v1/check", json={"text": "a" * 500}).status_code == 200
-        assert (gate.requests, gate.bytes) == (0, 0)
+        assert (gate.requests.taken, gate.bytes) == (0, 0)
+
+
+def test_metrics_are_answered_however_many_requests_are_under_way(tmp_path: Path) -> None:
+    with serving(tmp_path, ServiceLimits(requests=1)) as client:
+        client.service.gate.requests.taken += 1
+        assert client.get("/v1/stats").status_code == 503
+        told = client.get("/metrics")
+        assert told.status_code == 200
+        assert 'neardup_under_way{kind="requests"} 1.0' in told.text
 
 
 def test_key_over_its_request_limit_gets_429_and_others_pass(tmp_path: Path) -> None:
@@ -211,13 +220,13 @@ def test_open_paths_do_not_count_as_requests_under_way(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
 
         async def app(*_: object) -> None:
-            under_way.append(client.service.gate.requests)
+            under_way.append(client.service.gate.requests.taken)
 
         for path in ("/openapi.json", "/v1/stats"):
             scope = {"type": "http", "path": path, "method": "GET", "headers": []}
             asyncio.run(RequestMiddleware(app, client.service)(scope, None, None))
         assert under_way == [0, 1]
-        assert client.service.gate.requests == 0
+        assert client.service.gate.requests.taken == 0
 
 
 def test_broken_key_file_gives_503(tmp_path: Path) -> None:

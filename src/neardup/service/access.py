@@ -85,8 +85,45 @@ class Rates(NamedTuple):
         return max(self.documents.wait(name, now), self.bytes.wait(name, now))
 
 
+class Places:
+    """The places of requests under way, and those that each key holds.
+
+    Args:
+        what: what they are for, in messages.
+        most: their number.
+        of_key: those that one key may hold.
+    """
+
+    def __init__(self, what: str, most: int, of_key: int) -> None:
+        self._what, self._most, self._of_key = what, most, of_key
+        self._held: Counter[str] = Counter()
+        self.taken = 0
+
+    def take(self, key: ApiKey | None) -> None:
+        """Take a place, or raise why there is none."""
+        if key is not None and self._held[key.name] >= self._of_key:
+            raise key_busy(self._of_key, self._what)
+        if self.taken >= self._most:
+            raise Busy(f"the limit of {self._what} under way is reached: try again")
+        self.taken += 1
+        if key is not None:
+            self._held[key.name] += 1
+
+    def release(self, key: ApiKey | None) -> None:
+        """Give the place back."""
+        self.taken -= 1
+        if key is not None:
+            self._held[key.name] -= 1
+            if not self._held[key.name]:
+                del self._held[key.name]
+
+
 OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
+WATCHED_PATHS: Final = frozenset(["/metrics"])
+"""Paths with places of their own, so that a busy service can still be watched."""
+WATCHERS: Final = 8
+"""Requests to them that may be under way."""
 BEARER: Final = "bearer "
 FOREIGN: Final = frozenset([b"origin", b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"])
 """Headers of requests that a page in a browser makes, or that a proxy forwards for others."""
@@ -114,10 +151,10 @@ class AccessGate:
 
         self._by_key = Rates(rate(limits.key_rate), rate(limits.key_byte_rate))
         self._by_source = Rates(rate(limits.source_rate), rate(limits.source_byte_rate))
-        self.requests = 0
+        self.requests = Places("requests", limits.requests, limits.key_requests)
+        self.streams = Places("streams", limits.streams, limits.key_streams)
+        self._watchers = Places("requests for metrics", WATCHERS, WATCHERS)
         self.bytes = 0
-        self._under_way: Counter[str] = Counter()
-        """Requests under way, by the name of their key."""
 
     def enter(self, record: RequestRecord, path: str) -> None:
         """Admit a request, or raise why it is refused; an admitted request must `leave`.
@@ -131,12 +168,14 @@ class AccessGate:
         if path in OPEN_PATHS:
             return
         self._admit_party(record)
-        if self.requests >= self._limits.requests:
-            raise Busy("the limit of requests under way is reached: try again")
-        record.inside = True
-        self.requests += 1
-        if record.key is not None:
-            self._under_way[record.key.name] += 1
+        self._take_place(record, self._watchers if path in WATCHED_PATHS else self.requests)
+
+    def enter_stream(self, record: RequestRecord) -> None:
+        """Give an admitted request a place among the streams, in exchange for its own."""
+        before = record.places
+        self._take_place(record, self.streams)
+        if before is not None:
+            before.release(record.key)
 
     def check_again(self, record: RequestRecord, scope: str) -> None:
         """Refuse an admitted request if its key has been revoked since."""
@@ -145,13 +184,8 @@ class AccessGate:
     def leave(self, record: RequestRecord) -> None:
         """Release the place and the memory of a request."""
         self.bytes -= record.bytes
-        if not record.inside:
-            return
-        self.requests -= 1
-        if record.key is not None:
-            self._under_way[record.key.name] -= 1
-            if not self._under_way[record.key.name]:
-                del self._under_way[record.key.name]
+        if record.places is not None:
+            record.places.release(record.key)
 
     def hold(self, record: RequestRecord, count: int) -> None:
         """Reserve memory for `count` bytes of a request's body, or raise `Busy`."""
@@ -196,15 +230,14 @@ class AccessGate:
         if record.key is None:
             self._check_source(record)
         else:
-            self._check_key(record.key.name, record.started)
+            self._by_key.admit(record.key.name, record.started)
 
     def _check_source(self, record: RequestRecord) -> None:
         self._by_source.admit(record.source, record.started)
 
-    def _check_key(self, name: str, now: float) -> None:
-        self._by_key.admit(name, now)
-        if self._under_way[name] >= self._limits.key_requests:
-            raise key_busy(self._limits.key_requests)
+    def _take_place(self, record: RequestRecord, places: Places) -> None:
+        places.take(record.key)
+        record.places = places
 
     def _identify(self, record: RequestRecord) -> ApiKey | None:
         """Return the key of a request; None if no key is required."""

@@ -85,8 +85,8 @@ def rate_exceeded(seconds: float) -> Refusal:
     return Refusal(429, message, [("retry-after", str(wait))])
 
 
-def key_busy(most: int) -> Refusal:
-    message = f"an API key may have {most} requests under way: wait for an answer first"
+def key_busy(most: int, what: str) -> Refusal:
+    message = f"an API key may have {most} {what} under way: wait for an answer first"
     return Refusal(429, message, [("retry-after", str(RETRY_SECONDS))])
 
 

@@ -165,6 +165,9 @@ class IndexService:
         self.limits, self.log = limits, log
         self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
+        self.metrics.watch_places(
+            requests=lambda: self.gate.requests.taken, streams=lambda: self.gate.streams.taken
+        )
         log.when_dropped = self.metrics.observe_dropped_lines
         self._golden: GoldenWatch | None = None
         if golden is not None:

@@ -41,6 +41,10 @@ class ServiceLimits:
     """Requests under way; further ones get 503."""
     key_requests: int = 128
     """Requests of one API key under way, so that one client can't use all of `requests`."""
+    streams: int = 128
+    """Streams under way, which don't count as requests; further ones get 503."""
+    key_streams: int = 64
+    """Streams of one API key under way."""
     bytes_under_way: int = 256 * MIB
     """Bytes of the bodies of all requests under way."""
     connections: int = 1_024

@@ -53,7 +53,7 @@ class Log:
         self._changed = threading.Condition(threading.RLock())
         self._lines: deque[bytes] = deque()
         self._size = self._dropped = 0
-        self._writing = self._reopening = False
+        self._writing = self._reopening = self._failed = False
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def event(self, name: str, **more: Any) -> None:
@@ -91,9 +91,11 @@ class Log:
             if self._reopening:
                 self._make_file_again()
             try:
-                self._write(b"".join(lines))
-                lost = 0
+                # After a failure, the beginning of a line may have been written.
+                self._write(b"\n" * self._failed + b"".join(lines))
+                self._failed, lost = False, 0
             except (OSError, ValueError):  # A closed log or a full disk stops no service.
+                self._failed = True
                 lost = len(lines) - bool(dropped)
                 self.when_dropped(lost)
             with self._changed:

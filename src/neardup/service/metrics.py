@@ -308,6 +308,12 @@ class Metrics:
             "Lines of the log that were dropped, because they could not be written in time",
             registry=self._registry,
         )
+        self._under_way = Gauge(
+            "neardup_under_way",
+            "Requests that are being answered, by kind: requests or streams",
+            ("kind",),
+            registry=self._registry,
+        )
         self._connections = Gauge(
             "neardup_open_connections",
             "Connections that are open",
@@ -349,6 +355,11 @@ class Metrics:
     def observe_dropped_lines(self, count: int) -> None:
         """Count lines of the log that were dropped."""
         self._dropped_lines.inc(count)
+
+    def watch_places(self, **counts: Callable[[], int]) -> None:
+        """Export the requests under way of each kind, which a function returns."""
+        for kind, count in counts.items():
+            self._under_way.labels(kind).set_function(count)
 
     def observe_connections(self, open: int, *, refused: bool = False) -> None:
         """Set the number of open connections, and count one that was refused.

@@ -25,6 +25,7 @@ from neardup.service.error_responses import (
 )
 
 if TYPE_CHECKING:
+    from neardup.service.access import Places
     from neardup.service.index_service import IndexService
 
 SANE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -45,8 +46,8 @@ class RequestRecord:
     """Whether scopes are checked; False if access is open."""
     route: str = UNKNOWN
     """The pattern of the path, so that ids are not logged."""
-    inside: bool = False
-    """Whether it was admitted and counts as under way."""
+    places: Places | None = None
+    """Where it has a place, once it is admitted."""
     streamed: bool = False
     """Whether it is a stream, which takes as long as the client decides."""
     documents: int = 0
@@ -159,7 +160,7 @@ class RequestMiddleware:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 message["headers"] = [*message["headers"], own]
-                if record.inside:
+                if record.places is not None:
                     message["headers"] += index_headers()
                 if not record.body_read:
                     # The rest of the body is not read: no other request can follow it.

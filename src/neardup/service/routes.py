@@ -142,6 +142,7 @@ async def add_stream(
     request: ServiceRequest, options: Annotated[StreamOptions, Query()]
 ) -> Response:
     """Check and add a stream of documents, one a line."""
+    request.service.gate.enter_stream(request.record)
     return DocumentStream(request, replace=options.replace)
 
 
