@@ -6,10 +6,12 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
 from support.running import Running, running
+from support.serving import key
 
 LIMITS = (
     "header_seconds=1",
@@ -31,6 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 ASK = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CLOSING = ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 REQUEST = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -106,17 +109,82 @@ def test_more_connections_than_allowed_are_closed(service: Running) -> None:
     held = [socket.create_connection(service.address, timeout=10) for _ in range(40)]
     try:
         time.sleep(0.2)
-        with socket.create_connection(service.address, timeout=10) as late:
-            try:
-                late.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert late.recv(100) == b""
-            except ConnectionError:
-                pass
+        assert service.raw(ASK) == b"", "closed without an answer"
+        for path in (b"/healthz", b"/readyz", b"/metrics"):
+            told = service.raw(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+            assert told.startswith(b"HTTP/1.1 200 "), "a monitor is let in"
+            assert b"connection: close" in told
+        more = [socket.create_connection(service.address, timeout=10) for _ in range(8)]
+        held += more
+        time.sleep(0.2)
+        assert service.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
     finally:
         for each in held:
             each.close()
     wait_until_alone()
-    assert metric("neardup_connections_refused_total") == before + 1
+    assert metric("neardup_connections_refused_total") == before + 2
+
+
+def test_one_address_can_t_hold_all_connections(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--limit", "source_connections=20") as service:
+        service.event("ready")
+        held = [socket.create_connection(service.address, timeout=10) for _ in range(20)]
+        try:
+            time.sleep(0.2)
+            assert service.raw(ASK) == b""
+            with socket.create_connection(
+                service.address, timeout=10, source_address=("127.0.0.2", 0)
+            ) as other:
+                other.sendall(ASK)
+                assert other.recv(1_000).startswith(b"HTTP/1.1 200 ")
+        finally:
+            for each in held:
+                each.close()
+        time.sleep(0.3)
+        assert service.raw(CLOSING).startswith(b"HTTP/1.1 200 "), "they count no longer"
+
+
+def test_proxy_may_hold_all_connections(tmp_path: Path) -> None:
+    key(tmp_path / "data", "read")
+    options = ("--limit", "source_connections=5", "--proxy", "127.0.0.1")
+    with running(tmp_path / "data", *options) as service:
+        service.event("ready")
+        held = [socket.create_connection(service.address, timeout=10) for _ in range(20)]
+        try:
+            assert service.raw(CLOSING).startswith(b"HTTP/1.1 200 ")
+        finally:
+            for each in held:
+                each.close()
+
+
+def test_client_that_closed_its_side_gets_its_answers(service: Running) -> None:
+    body = b'{"id": "half-closed", "text": "a client that sends and closes its side"}'
+    add = REQUEST.replace(b"/v1/check", b"/v1/documents") + b"Content-Length: %d\r\n\r\n" % len(body)
+    for sent, count in ((add + body, 1), (ASK, 1), (ASK * 5 + add + body, 6)):
+        with socket.create_connection(service.address, timeout=10) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            answers = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert answers.count(b"HTTP/1.1 200 ") == count, answers
+        assert b"connection: close" in answers
+    with socket.create_connection(service.address, timeout=10) as connection:
+        connection.sendall(add + body[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1_000) == b"", "half a body gets no answer"
+
+
+def test_client_that_sends_ahead_and_goes_away_is_no_error_of_the_service(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        service.event("ready")
+        check = b'{"text": "%s"}' % b" ".join(b"word%d" % n for n in range(2_000))
+        ahead = (REQUEST + b"Content-Length: %d\r\n\r\n" % len(check) + check) * 8
+        for _ in range(20):
+            with socket.create_connection(service.address, timeout=10) as connection:
+                connection.sendall(ahead)
+        assert service.stop() == 0
+        logged = service.logged()
+    assert {line["status"] for line in logged if line["event"] == "request"} <= {200, 499}
+    assert not [line for line in logged if line["event"] in ("internal_error", "server")]
 
 
 def test_stream_whose_answers_are_not_read_is_closed(service: Running) -> None:
@@ -131,9 +199,8 @@ def test_stream_whose_answers_are_not_read_is_closed(service: Running) -> None:
 
 def test_number_of_pipelined_requests_is_bounded(service: Running) -> None:
     few, many = ASK * 10, ASK * 3_000
-    closing = ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    assert service.raw(few + closing).count(b"HTTP/1.1 200") == 11
-    assert service.raw(many + closing).count(b"HTTP/1.1 200") < 3_000
+    assert service.raw(few + CLOSING).count(b"HTTP/1.1 200") == 11
+    assert service.raw(many + CLOSING).count(b"HTTP/1.1 200") < 3_000
 
 
 def test_upgrade_request_is_refused_and_not_read_as_an_empty_body(service: Running) -> None:

@@ -48,7 +48,9 @@ class ServiceLimits:
     bytes_under_way: int = 256 * MIB
     """Bytes of the bodies of all requests under way."""
     connections: int = 1_024
-    """Open connections; further ones are closed."""
+    """Open connections; further ones are closed, but for a few that ask for health or metrics."""
+    source_connections: int = 512
+    """Open connections of one address that is not the proxy."""
     key_rate: int = 10_000
     """Documents per second of one API key; 0 is no limit. A request counts as at least one, and an
     empty line of a stream as one."""

@@ -321,7 +321,7 @@ class Metrics:
         )
         self._connections_refused = Counter(
             "neardup_connections_refused",
-            "Connections that were closed at once, because too many were open",
+            "Connections that were closed at once, because too many were open, in all or by address",
             registry=self._registry,
         )
         for reason in WATCHED:
@@ -366,7 +366,7 @@ class Metrics:
 
         Args:
             open: the connections that are open now.
-            refused: whether the newest one is closed, because too many are open.
+            refused: whether one is closed, because too many are open.
         """
         self._connections.set(open)
         if refused:

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -20,7 +21,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 import neardup
 from neardup.errors import NeardupError, ParameterError
@@ -29,7 +30,7 @@ from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
 from neardup.service.metrics import Metrics
-from neardup.service.middleware import RequestMiddleware, refuse
+from neardup.service.middleware import UNKNOWN, RequestMiddleware, refuse, source_name
 from neardup.service.models import BODY_FIELDS
 from neardup.service.routes import router
 from neardup.service.start_page import DESCRIPTION
@@ -133,14 +134,24 @@ TOO_LARGE: Final = (
 )
 AHEAD: Final = 16
 """Requests that a connection may send before earlier ones are answered."""
+RESERVED: Final = 8
+"""Connections beyond the limit, for health and metrics alone."""
+RESERVED_PATHS: Final = frozenset([b"/healthz", b"/readyz", b"/metrics"])
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
     """HTTP with limits on the size of headers and trailers, on the time for headers and for reading
-    answers, on pipelined requests, and on the number of connections."""
+    answers, on pipelined requests, and on the number of connections, of one address too.
+
+    A client that has closed its side gets its answers; one that is gone ends its requests.
+    """
 
     limits: ServiceLimits
     metrics: Metrics
+    proxies: frozenset[str]
+    """Addresses that may hold all connections; a star stands for all."""
+    held: Counter[str]
+    """Open connections by address."""
 
     def __init__(self, *args: Any, **others: Any) -> None:
         super().__init__(*args, **others)
@@ -149,12 +160,22 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._in_head = True
         self._unparsed = 0
         """Bytes since a request began, or since the last piece of its body."""
+        self._source = UNKNOWN
+        self._reserved = False
+        """Whether it is one of those for health and metrics."""
+        self._cycles: deque[RequestResponseCycle] = deque()
+        """Requests that are being answered or wait for it; uvicorn knows the last one alone."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         # Writing pauses as soon as the other side does not read.
         transport.set_write_buffer_limits(0)
-        refused = len(self.connections) > self.limits.connections
+        if self.client is not None:
+            self._source = source_name(self.client[0])
+        self.held[self._source] += 1
+        beyond = len(self.connections) - self.limits.connections
+        self._reserved = beyond > 0
+        refused = beyond > RESERVED or self._holds_too_many()
         self.metrics.observe_connections(len(self.connections) - refused, refused=refused)
         if refused:
             transport.abort()
@@ -184,10 +205,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         if len(self.pipeline) >= AHEAD:
             self.transport.abort()
+        elif self._reserved and self.url.partition(b"?")[0] not in RESERVED_PATHS:
+            self.metrics.observe_connections(len(self.connections) - 1, refused=True)
+            self.transport.abort()
         elif _size(self.url, self.headers) > self.limits.header_bytes:
             self._refuse()
         else:
             super().on_headers_complete()
+            self._follow(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed = 0
@@ -207,11 +232,37 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._cancel_unread()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Return whether requests are left to answer, of a client that has closed its side."""
+        if self._idle or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        return True
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
         self._cancel_unread()
+        for cycle in self._cycles:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
         super().connection_lost(exc)
+        self.held[self._source] -= 1
+        if not self.held[self._source]:
+            del self.held[self._source]
         self.metrics.observe_connections(len(self.connections))
+
+    def _holds_too_many(self) -> bool:
+        proxied = self.client is not None and self.client[0] in self.proxies
+        most = self.limits.source_connections
+        return self.held[self._source] > most and not (proxied or "*" in self.proxies)
+
+    def _follow(self, cycle: RequestResponseCycle) -> None:
+        while self._cycles and self._cycles[0].response_complete:
+            self._cycles.popleft()
+        self._cycles.append(cycle)
+        if self._reserved:
+            cycle.keep_alive = False
 
     @property
     def _idle(self) -> bool:
@@ -283,7 +334,14 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     config = uvicorn.Config(
         app,
         http=type(
-            "Protocol", (BoundedHttpProtocol,), {"limits": limits, "metrics": service.metrics}
+            "Protocol",
+            (BoundedHttpProtocol,),
+            {
+                "limits": limits,
+                "metrics": service.metrics,
+                "proxies": frozenset(proxy.replace(" ", "").split(",") if proxy else ()),
+                "held": Counter(),
+            },
         ),
         loop="uvloop",
         ws="none",
