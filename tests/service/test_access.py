@@ -123,6 +123,11 @@ def test_neither_key_nor_text_is_logged(tmp_path: Path) -> None:
         {"X-Real-IP": "192.0.2.7"},
         {"Forwarded": "for=192.0.2.7"},
         {"Via": "1.1 proxy"},
+        {"X-Forwarded-Host": "dedup.example.org"},
+        {"X-Forwarded-Proto": "https"},
+        {"X-Client-IP": "192.0.2.7"},
+        {"CF-Connecting-IP": "192.0.2.7"},
+        {"True-Client-IP": "192.0.2.7"},
     ],
 )
 def test_without_keys_requests_of_browser_pages_are_refused(

@@ -18,7 +18,6 @@ LIMITS = (
     "body_seconds=1",
     "keep_alive_seconds=1",
     "header_bytes=5000",
-    "connections=40",
     "idle_seconds=1",
     "source_rate=0",
 )
@@ -93,7 +92,16 @@ def test_a_refused_body_is_not_read_and_the_service_goes_on(service: Running) ->
     assert httpx.get(f"{service.url}/readyz").status_code == 200
 
 
-def test_more_connections_than_allowed_are_closed(service: Running) -> None:
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path / "data", "--limit", "connections=40") as started:
+        started.event("ready")
+        yield started
+
+
+def test_connections_beyond_the_limit_are_closed_but_for_those_of_monitors(small: Running) -> None:
+    service = small
+
     def metric(name: str) -> float:
         lines = httpx.get(f"{service.url}/metrics").text.splitlines()
         return float(dict(line.rsplit(" ", 1) for line in lines)[name])
@@ -228,3 +236,11 @@ def test_trailers_are_bounded(service: Running) -> None:
                     connection.sendall(piece * 100)
                     sent += len(piece) * 100
             assert sent < 50_000_000
+
+
+def test_plain_proxy_in_front_of_a_service_without_keys_is_refused(service: Running) -> None:
+    stats = b"GET /v1/stats HTTP/%s\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    assert service.raw(stats % b"1.1").startswith(b"HTTP/1.1 200 ")
+    as_nginx_asks = service.raw(stats % b"1.0")
+    assert as_nginx_asks.startswith(b"HTTP/1.1 403 ")
+    assert b"through a proxy" in as_nginx_asks

@@ -125,8 +125,21 @@ WATCHED_PATHS: Final = frozenset(["/metrics"])
 WATCHERS: Final = 8
 """Requests to them that may be under way."""
 BEARER: Final = "bearer "
-FOREIGN: Final = frozenset([b"origin", b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"])
+FOREIGN: Final = frozenset(
+    [
+        b"origin",
+        *(b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip"),
+        *(b"x-forwarded", b"x-forwarded-for", b"x-forwarded-by", b"x-forwarded-host"),
+        *(b"x-forwarded-port", b"x-forwarded-proto", b"x-forwarded-scheme"),
+        *(b"x-forwarded-server", b"x-forwarded-ssl", b"x-original-forwarded-for"),
+        *(b"forwarded-for", b"x-proxyuser-ip", b"true-client-ip", b"cf-connecting-ip"),
+        *(b"fastly-client-ip", b"x-appengine-user-ip", b"x-azure-clientip"),
+        *(b"x-envoy-external-address", b"x-amzn-trace-id", b"cdn-loop"),
+    ]
+)
 """Headers of requests that a page in a browser makes, or that a proxy forwards for others."""
+OLD_HTTP: Final = "1.0"
+"""What nginx speaks to a service by default, without any header that shows it."""
 
 
 class AccessGate:
@@ -273,12 +286,12 @@ def _require_local(record: RequestRecord) -> None:
     """Refuse requests from other machines, by a proxy too, and of pages in a browser here."""
     host = record.headers.get(b"host", b"").decode("latin-1").lower()
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    foreign = not FOREIGN.isdisjoint(record.headers)
+    foreign = record.http_version == OLD_HTTP or not FOREIGN.isdisjoint(record.headers)
     if foreign or (host and not is_loopback(name.strip("[]"))):
         raise Refusal(
             403,
-            "without API keys only programs on this machine are answered, by its own names: "
-            "add a key (neardup keys add), or use 127.0.0.1",
+            "without API keys only programs on this machine are answered, by its own names, not "
+            "through a proxy and not with HTTP/1.0: add a key (neardup keys add), or use 127.0.0.1",
         )
 
 

@@ -59,6 +59,7 @@ class RequestRecord:
     error: str | None = None
     body_read: bool = True
     """Whether the body was read to its end."""
+    http_version: str = "1.1"
     several_keys: bool = False
     """Whether there is more than one Authorization header."""
 
@@ -86,6 +87,7 @@ def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
         now,
         body_read=headers.get(b"content-length", b"0") == b"0"
         and headers.keys().isdisjoint((b"transfer-encoding", b"upgrade")),
+        http_version=scope.get("http_version", "1.1"),
         several_keys=len(listed) > len(headers)
         and sum(name == b"authorization" for name, _ in listed) > 1,
     )
