@@ -22,6 +22,7 @@ from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
 from neardup.index.writer import TOGETHER
 from neardup.keys import Key
+from neardup.service import supervisor
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
 from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Upkeep
@@ -281,6 +282,7 @@ class IndexService:
             self.when_failed()
         else:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
+            supervisor.notify(supervisor.READY)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
             self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
@@ -290,6 +292,7 @@ class IndexService:
 
     async def stop(self) -> None:
         """Finish the requests under way, then close the index, with a snapshot if one is due."""
+        supervisor.notify(supervisor.STOPPING)
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
