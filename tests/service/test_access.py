@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import json
+import time
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.serving import Served, key, serving, text
 
+from neardup.formatting import format_time
 from neardup.index.answer import Document
 from neardup.index.index import Index
 from neardup.service.access import RateBuckets
@@ -169,6 +171,36 @@ def test_bytes_of_unpacked_bodies_count_against_the_rate_of_a_key(tmp_path: Path
         assert any(line.get("bytes") == 60_012 for line in client.logged), "the log has the bytes"
 
 
+def test_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    made = {name: keys.add(name, ("read",), "now", rate=rate) for name, rate in RATES.items()}
+    with serving(tmp_path, ServiceLimits(key_rate=2, burst_seconds=1)) as client:
+        answered = {}
+        for name, token in made.items():
+            header = {"Authorization": f"Bearer {token}"}
+            found = [client.get("/v1/stats", headers=header).status_code for _ in range(30)]
+            answered[name] = found.count(200)
+    assert 1 <= answered["slow"] <= answered["usual"] < 30, answered
+    assert answered["fast"] == answered["unlimited"] == 30
+
+
+RATES = {"slow": 1, "usual": None, "fast": 1_000, "unlimited": 0}
+
+
+def test_expired_key_is_refused_by_a_running_service(tmp_path: Path) -> None:
+    soon = format_time(time.time() + 2)
+    token = ApiKeys(tmp_path).add("visitor", ("read",), "now", expires=soon)
+    header = {"Authorization": f"Bearer {token}"}
+    with serving(tmp_path) as client:
+        assert client.get("/v1/stats", headers=header).status_code == 200
+        end = time.monotonic() + 10
+        while (refused := client.get("/v1/stats", headers=header)).status_code == 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert refused.status_code == 401
+        assert f"has expired on {soon}" in refused.json()["message"]
+
+
 def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
     header = key(tmp_path, "read")
     with serving(tmp_path, ServiceLimits(source_rate=1, burst_seconds=5)) as client:
@@ -292,23 +324,24 @@ BATCH = 50
 STEPS = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BATCH)), max_size=60)
 
 
-@given(st.integers(1, 100), st.integers(1, 200), STEPS)
+@given(st.integers(1, 100), st.integers(1, 5), st.booleans(), STEPS)
 def test_accepted_requests_keep_to_the_rate(
-    rate: int, burst: int, steps: list[tuple[float, int]]
+    rate: int, seconds: int, own: bool, steps: list[tuple[float, int]]
 ) -> None:
-    buckets, now, taken = RateBuckets(rate, burst, 10), 0.0, 0
+    buckets, now, taken = RateBuckets(1_000 if own else rate, seconds, 10), 0.0, 0
+    buckets.set_own("a", rate if own else None)
     for pause, cost in steps:
         now += pause
         if not buckets.take("a", cost, now):
             taken += cost
-    assert taken <= burst + now * rate + BATCH + 1e-6
+    assert taken <= seconds * rate + now * rate + BATCH + 1e-6
 
 
 @given(st.integers(1, 100), STEPS)
 def test_request_is_accepted_after_the_stated_wait(
     rate: int, steps: list[tuple[float, int]]
 ) -> None:
-    buckets, now = RateBuckets(rate, rate, 10), 0.0
+    buckets, now = RateBuckets(rate, 1, 10), 0.0
     for pause, cost in steps:
         now += pause
         if wait := buckets.take("a", cost, now):
@@ -326,7 +359,7 @@ def test_rate_of_one_name_does_not_limit_others_and_zero_is_unlimited() -> None:
 
 
 def test_backwards_clock_adds_no_tokens() -> None:
-    buckets = RateBuckets(10, 10, 10)
+    buckets = RateBuckets(10, 1, 10)
     buckets.owe("a", 20, 100.0)
     assert buckets.wait("a", 50.0) == buckets.wait("a", 100.0)
 

@@ -305,39 +305,59 @@ def add_key(
             default="read and write",
         ),
     ] = None,
+    rate: Annotated[
+        int | None,
+        option(
+            "N",
+            "Documents per second; 0 is no limit.",
+            default="the limit key_rate of the service",
+            least=0,
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        option("AGE", "Refuse it after this time, such as 90d (days), 12h or 4w.", default="never"),
+    ] = None,
 ) -> None:
     """Make a key and print it once: only a hash of it is stored."""
     import sys
     import time
 
+    from neardup.cli.cache import parse_age
     from neardup.index.folder import read_generations
     from neardup.service.api_keys import READ, WRITE, ApiKeys
 
+    now = time.time()
+    age = None if expires is None else parse_age(expires, "--expires")
+    end = None if age is None else format_time(now + age.total_seconds())
     read_generations(data)  # a folder with other files is refused
     api_keys = ApiKeys(data)
     first = not api_keys.guarded
     chosen = tuple(scope or (READ, WRITE))
-    print(api_keys.add(name, chosen, format_time(time.time())))
+    print(api_keys.add(name, chosen, format_time(now), rate=rate, expires=end))
     effect = "; requests without a key are refused from now on" if first else ""
-    note = f"key {name} ({', '.join(chosen)}), shown this once: Authorization: Bearer KEY{effect}"
+    until = "" if end is None else f", until {end}"
+    note = f"key {name} ({', '.join(chosen)}{until}), shown this once: Authorization: Bearer KEY{effect}"
     print(note, file=sys.stderr)
 
 
 @keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
 def list_keys(data: Data, as_json: PlainJson = False) -> None:
-    """List the keys: name, scopes, time of creation."""
+    """List the keys: name, scopes, time of creation; a rate of its own and when it expires."""
     from neardup.service.api_keys import ApiKeys
 
     _require_folder(data)
     api_keys = ApiKeys(data).all()
     if as_json:
-        rows = ({"name": k.name, "scopes": k.scopes, "created": k.created} for k in api_keys)
-        print_json(list(rows))
+        shown = ("name", "scopes", "created", "rate", "expires")
+        print_json([{name: getattr(key, name) for name in shown} for key in api_keys])
         return
     if not api_keys:
         print(f"no keys in {data}: neardup keys add NAME --data {data} makes one")
     for key in api_keys:
-        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
+        rate = "" if key.rate is None else f"\trate {key.rate}"
+        until = "" if key.expires is None else f"\tuntil {key.expires}"
+        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}{rate}{until}")
 
 
 @keys.command("revoke", cls=Command, epilog="Example: neardup keys revoke crawler --data posts")

@@ -28,20 +28,29 @@ class RateBuckets:
 
     Args:
         rate: tokens per second; 0 is no limit.
-        burst: the most tokens that a bucket holds.
+        seconds: those of a rate that a bucket holds.
         most: the buckets that are kept; the least recently used one is dropped.
 
-    >>> buckets = RateBuckets(rate=10, burst=20, most=100)
+    >>> buckets = RateBuckets(rate=10, seconds=2, most=100)
     >>> buckets.take("a", 30, now=0.0), buckets.wait("a", now=0.0), buckets.wait("a", now=2.0)
     (0.0, 1.1, 0.0)
     """
 
-    def __init__(self, rate: int, burst: int, most: int) -> None:
-        self._rate, self._burst, self._most = rate, float(burst), most
+    def __init__(self, rate: int, seconds: int, most: int) -> None:
+        self._rate, self._seconds, self._most = rate, seconds, most
+        self._own: dict[str, int] = {}
+        """The names whose rates are their own."""
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._levels)
+
+    def set_own(self, name: str, rate: int | None) -> None:
+        """Give a name a rate of its own, or None for that of all."""
+        if rate is None:
+            self._own.pop(name, None)
+        else:
+            self._own[name] = rate
 
     def take(self, name: str, cost: int, now: float) -> float:
         """Take `cost` tokens and return 0.0, or take none and return the seconds to wait."""
@@ -52,7 +61,7 @@ class RateBuckets:
 
     def owe(self, name: str, cost: int, now: float) -> None:
         """Take `cost` tokens, even if the bucket has fewer."""
-        if self._rate:
+        if self._rate_of(name):
             self._levels[name] = self._level(name, now) - cost, now
             self._levels.move_to_end(name)
             if len(self._levels) > self._most:
@@ -60,12 +69,18 @@ class RateBuckets:
 
     def wait(self, name: str, now: float) -> float:
         """Return the seconds until the bucket has one token."""
+        rate = self._rate_of(name)
         level = self._level(name, now)
-        return 0.0 if level >= 1 or not self._rate else (1 - level) / self._rate
+        return 0.0 if level >= 1 or not rate else (1 - level) / rate
+
+    def _rate_of(self, name: str) -> int:
+        return self._own.get(name, self._rate)
 
     def _level(self, name: str, now: float) -> float:
-        level, then = self._levels.get(name, (self._burst, now))
-        return min(self._burst, level + max(0.0, now - then) * self._rate)
+        rate = self._rate_of(name)
+        burst = float(rate * self._seconds)
+        level, then = self._levels.get(name, (burst, now))
+        return min(burst, level + max(0.0, now - then) * rate)
 
 
 class Rates(NamedTuple):
@@ -160,7 +175,7 @@ class AccessGate:
         seconds, most = limits.burst_seconds, limits.sources
 
         def rate(each: int) -> RateBuckets:
-            return RateBuckets(each, seconds * each, most)
+            return RateBuckets(each, seconds, most)
 
         self._by_key = Rates(rate(limits.key_rate), rate(limits.key_byte_rate))
         self._by_source = Rates(rate(limits.source_rate), rate(limits.source_byte_rate))
@@ -273,6 +288,9 @@ class AccessGate:
         key = self._keys.find(header[len(BEARER) :].strip())
         if key is None:
             raise unauthorized("this API key is unknown or was revoked: use another one")
+        if key.expired:
+            raise unauthorized(f"this API key has expired on {key.expires}: use another one")
+        self._by_key.documents.set_own(key.name, key.rate)
         return key
 
 
