@@ -299,6 +299,31 @@ def test_index_is_closed_at_shutdown_and_opened_again(tmp_path: Path) -> None:
         assert "ready" in names(again)
 
 
+@pytest.mark.parametrize("audited", [True, False])
+def test_audit_says_which_key_added_and_removed_which_ids(tmp_path: Path, audited: bool) -> None:
+    first, second = key(tmp_path, "write"), key(tmp_path, "read", "write")
+    lines = {"Content-Type": "application/x-ndjson"}
+    with serving(tmp_path, audited=audited) as client:
+        batch = {"documents": [{"id": f"d{n}", "text": text(n // 2)} for n in range(3)]}
+        named = first | {"X-Request-Id": "one"}
+        assert client.post("/v1/documents", json=batch, headers=named).status_code == 200
+        client.post("/v1/documents", json=batch, headers=second)  # again: nothing is added
+        taken = {"id": "d0", "text": text(9)}
+        assert client.post("/v1/documents", json=taken, headers=second).status_code == 409
+        stream = json.dumps({"id": "line", "text": text(5)})
+        client.post("/v1/documents", content=stream, headers=second | lines)
+        assert client.delete("/v1/documents/d1", headers=second).status_code == 204
+        assert client.delete("/v1/documents/none", headers=second).status_code == 404
+        told = [line for line in client.logged if "ids" in line]
+        assert "w1 " not in json.dumps(client.logged), "no text"
+    assert [(line["event"], line["by"], line["ids"]) for line in told] == audited * [
+        ("added", "write", ["d0", "d1", "d2"]),
+        ("added", "read-write", ["line"]),
+        ("removed", "read-write", ["d1"]),
+    ]
+    assert [line["request_id"] for line in told[:1]] == audited * ["one"]
+
+
 def test_several_authorization_headers_are_refused(tmp_path: Path) -> None:
     header = key(tmp_path, "read")["Authorization"]
     with serving(tmp_path) as client:

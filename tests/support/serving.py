@@ -52,6 +52,7 @@ def serving(
     *,
     guarded: bool = False,
     golden: GoldenSet | None = None,
+    audited: bool = False,
     **options: Any,
 ) -> Iterator[Served]:
     log = io.StringIO()
@@ -62,6 +63,7 @@ def serving(
         log=Log(log),
         guarded=guarded,
         golden=golden,
+        audited=audited,
     )
     with Served(service, log) as client:
         client.wait_ready()

@@ -161,6 +161,10 @@ def serve(
             panel=LOG,
         ),
     ] = None,
+    audit: Annotated[
+        bool,
+        flag("Log which key added or removed which ids; without it, no ids are logged.", panel=LOG),
+    ] = False,
     **given: Any,
 ) -> None:
     """Run an index as an HTTP service: check, add and remove documents.
@@ -218,6 +222,7 @@ def serve(
             golden_every=golden_every,
             next_key=next_key,
             supplied_key=supplied,
+            audited=audit,
         )
         run(create_app(service), bound, proxy)
 

@@ -35,6 +35,7 @@ from neardup.spec import Spec
 if TYPE_CHECKING:
     from neardup.index.index import Index
     from neardup.index.stats import Stats
+    from neardup.service.middleware import RequestRecord
 
 MOST_QUERIES: Final = 64
 MOST_CHARACTERS: Final = 1 << 20
@@ -148,6 +149,7 @@ class IndexService:
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
         supplied_key: an API key with all rights that is not stored in the folder.
+        audited: whether the log says which key added or removed which ids.
     """
 
     def __init__(
@@ -162,8 +164,9 @@ class IndexService:
         golden_every: float = CHECK_SECONDS,
         next_key: Key | None = None,
         supplied_key: str | None = None,
+        audited: bool = False,
     ) -> None:
-        self.limits, self.log = limits, log
+        self.limits, self.log, self._audited = limits, log, audited
         self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self.metrics.watch_places(
@@ -203,6 +206,17 @@ class IndexService:
     def stats(self) -> Stats | None:
         """Return the statistics of the index; None while it is being loaded."""
         return None if self._index is None else self._index.stats()
+
+    def audit(self, record: RequestRecord, event: str, ids: list[str]) -> None:
+        """Log which key has changed the documents with these ids, if that is wanted.
+
+        Args:
+            record: the record of the request.
+            event: added or removed.
+            ids: the ids.
+        """
+        if self._audited and ids:
+            self.log.event(event, request_id=record.id, by=record.party, ids=ids)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers of every answer: fingerprint and sequence of the index."""

@@ -77,7 +77,13 @@ async def add_documents(
         if answer.status == REJECTED:
             reason = ERROR_NAMES[409] if answer.reason == CONFLICT else answer.reason
             service.metrics.observe_rejected(reason or REJECTED)
+    stored = [id for id, each in zip(ids, answers, strict=True) if _is_stored(each)]
+    service.audit(request.record, "added", stored)
     return answers
+
+
+def _is_stored(answer: Answer) -> bool:
+    return answer.status != REJECTED and not answer.again
 
 
 class DocumentStream(Response):

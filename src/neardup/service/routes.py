@@ -216,6 +216,7 @@ async def remove(request: ServiceRequest, id: DocumentId) -> Response:
     """Remove a document. Copies of it find another one to be a copy of, or are kept."""
     if not await request.write(lambda index: index.remove(id)):
         raise Refusal(404, "there is no document with this id")
+    request.service.audit(request.record, "removed", [id])
     return Response(status_code=204)
 
 
