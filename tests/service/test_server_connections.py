@@ -167,7 +167,8 @@ def test_proxy_may_hold_all_connections(tmp_path: Path) -> None:
 
 def test_client_that_closed_its_side_gets_its_answers(service: Running) -> None:
     body = b'{"id": "half-closed", "text": "a client that sends and closes its side"}'
-    add = REQUEST.replace(b"/v1/check", b"/v1/documents") + b"Content-Length: %d\r\n\r\n" % len(body)
+    size = b"Content-Length: %d\r\n\r\n" % len(body)
+    add = REQUEST.replace(b"/v1/check", b"/v1/documents") + size
     for sent, count in ((add + body, 1), (ASK, 1), (ASK * 5 + add + body, 6)):
         with socket.create_connection(service.address, timeout=10) as connection:
             connection.sendall(sent)

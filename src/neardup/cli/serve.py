@@ -342,7 +342,8 @@ def add_key(
     print(api_keys.add(name, chosen, format_time(now), rate=rate, expires=end))
     effect = "; requests without a key are refused from now on" if first else ""
     until = "" if end is None else f", until {end}"
-    note = f"key {name} ({', '.join(chosen)}{until}), shown this once: Authorization: Bearer KEY{effect}"
+    rights = ", ".join(chosen) + until
+    note = f"key {name} ({rights}), shown this once: Authorization: Bearer KEY{effect}"
     print(note, file=sys.stderr)
 
 

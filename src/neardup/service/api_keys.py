@@ -4,8 +4,9 @@ A key is 32 random bytes, so a plain SHA-256 of it can't be reversed. The file i
 
     {"version": 1, "keys": [{"name", "sha256", "scopes", "created", "rate", "expires"}]}
 
-(`rate` and `expires` may be missing or null), readable by its owner alone and replaced as a whole. A service reads it again when it has changed.
-If the file exists, a key is required, even if the file holds none.
+(`rate` and `expires` may be missing or null), readable by its owner alone and replaced as a whole.
+A service reads it again when it has changed. If the file exists, a key is required, even if the
+file holds none.
 """
 
 from __future__ import annotations

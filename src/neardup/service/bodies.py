@@ -35,9 +35,7 @@ def content_type(headers: Headers) -> str:
     return headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
 
-async def read_pieces(
-    receive: Receive, headers: Headers, charge: Charge
-) -> AsyncIterator[bytes]:
+async def read_pieces(receive: Receive, headers: Headers, charge: Charge) -> AsyncIterator[bytes]:
     """Yield the pieces of a body as they arrive, decompressed; each is charged."""
     if b"upgrade" in headers:  # The parser does not read the body of such a request as HTTP.
         raise Refusal(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")

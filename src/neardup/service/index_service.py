@@ -62,9 +62,7 @@ class QueryBatcher:
         self._busy = False
         """Whether a call is running or scheduled."""
 
-    def ask(
-        self, text: str, group: str | None = None, party: str = ""
-    ) -> asyncio.Future[Answer]:
+    def ask(self, text: str, group: str | None = None, party: str = "") -> asyncio.Future[Answer]:
         """Return a future of the answer to a text of a group, for a key or an address."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()

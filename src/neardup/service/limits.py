@@ -55,7 +55,7 @@ class ServiceLimits:
     """Documents per second of one API key; 0 is no limit. A request counts as at least one, and an
     empty line of a stream as one."""
     source_rate: int = 10_000
-    """Documents per second of one client address, by requests without a valid key; 0 is no limit."""
+    """The same of one client address, by requests without a valid key."""
     key_byte_rate: int = 64 * MIB
     """Bytes of bodies per second of one API key, after decompression; 0 is no limit."""
     source_byte_rate: int = 64 * MIB

@@ -321,7 +321,7 @@ class Metrics:
         )
         self._connections_refused = Counter(
             "neardup_connections_refused",
-            "Connections that were closed at once, because too many were open, in all or by address",
+            "Connections that were closed, because too many were open, in all or of an address",
             registry=self._registry,
         )
         for reason in WATCHED:

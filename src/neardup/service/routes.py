@@ -257,9 +257,7 @@ async def cluster(
             lambda index: index.cluster(number, most=most, after=after, text=True, text_bytes=room)
         )
     else:
-        found = await request.read(
-            lambda index: index.cluster(number, most=most, after=after)
-        )
+        found = await request.read(lambda index: index.cluster(number, most=most, after=after))
     if found is None:
         raise Refusal(404, "there is no cluster with this number: GET /v1/documents/ID has it")
     return JsonResponse(found)
