@@ -16,15 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.serving import Served, key, serving, text
 
+from neardup.errors import Busy
 from neardup.formatting import format_time
 from neardup.index.answer import Document
 from neardup.index.index import Index
-from neardup.service.access import RateBuckets
-from neardup.service.api_keys import ApiKeys
+from neardup.service.access import AccessGate, RateBuckets
+from neardup.service.api_keys import ApiKey, ApiKeys
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
-from neardup.service.middleware import RequestMiddleware
+from neardup.service.middleware import RequestMiddleware, RequestRecord
 
 CALLS = [
     ("read", "POST", "/v1/check"),
@@ -220,6 +221,26 @@ def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:
         assert client.post("/v1/check", json={"text": "a" * 2_000}).status_code == 503
         assert client.post("/v1/check", json={"text": "a" * 500}).status_code == 200
         assert (gate.requests.taken, gate.bytes) == (0, 0)
+
+
+def test_bodies_of_one_key_fill_at_most_half_of_the_memory(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    gate = AccessGate(ServiceLimits(bytes_under_way=100), keys, print, guarded=True)
+    names = ("one", "one", "two", "two", "two")
+    records = [RequestRecord(str(n), "POST", {}, "here", 0.0) for n in range(len(names))]
+    for record, name in zip(records, names, strict=True):
+        record.key = ApiKey(name, "", (), "")
+    gate.hold(records[0], 30)
+    gate.hold(records[1], 20)
+    with pytest.raises(Busy, match="this key"):
+        gate.hold(records[0], 31)
+    gate.hold(records[2], 50)
+    with pytest.raises(Busy, match="all requests"):
+        gate.hold(records[3], 1)
+    for record in records:
+        gate.leave(record)
+    gate.hold(records[4], 50)
+    assert gate.bytes == 50
 
 
 def test_metrics_are_answered_however_many_requests_are_under_way(tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ class AccessGate:
         self.streams = Places("streams", limits.streams, limits.key_streams)
         self._watchers = Places("requests for metrics", WATCHERS, WATCHERS)
         self.bytes = 0
+        self._bytes_of: Counter[str] = Counter()
+        """The same by key or address."""
 
     def enter(self, record: RequestRecord, path: str) -> None:
         """Admit a request, or raise why it is refused; an admitted request must `leave`.
@@ -211,16 +213,28 @@ class AccessGate:
 
     def leave(self, record: RequestRecord) -> None:
         """Release the place and the memory of a request."""
-        self.bytes -= record.bytes
+        self._keep(record, 0)
         if record.places is not None:
             record.places.release(record.key)
 
     def hold(self, record: RequestRecord, count: int) -> None:
-        """Reserve memory for `count` bytes of a request's body, or raise `Busy`."""
-        others = self.bytes - record.bytes
-        if others + count > self._limits.bytes_under_way:
+        """Reserve memory for `count` bytes of a request's body, or raise `Busy`.
+
+        One key gets at most half of the memory.
+        """
+        most, more = self._limits.bytes_under_way, count - record.bytes
+        if self.bytes + more > most:
             raise Busy("the bodies of all requests under way fill their memory limit: try again")
-        record.bytes, self.bytes = count, others + count
+        if record.key is not None and self._bytes_of[record.party] + more > most // 2:
+            raise Busy("the bodies of this key's requests fill their memory limit: try again")
+        self._keep(record, count)
+
+    def _keep(self, record: RequestRecord, count: int) -> None:
+        more, record.bytes = count - record.bytes, count
+        self.bytes += more
+        self._bytes_of[record.party] += more
+        if not self._bytes_of[record.party]:
+            del self._bytes_of[record.party]
 
     def charge(
         self, record: RequestRecord, documents: int, now: float, empty_lines: int = 0

@@ -46,7 +46,7 @@ class ServiceLimits:
     key_streams: int = 64
     """Streams of one API key under way."""
     bytes_under_way: int = 256 * MIB
-    """Bytes of the bodies of all requests under way."""
+    """Bytes of the bodies of all requests under way; one key gets at most half of them."""
     connections: int = 1_024
     """Open connections; further ones are closed, but for a few that ask for health or metrics."""
     source_connections: int = 512
