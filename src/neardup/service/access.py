@@ -220,12 +220,13 @@ class AccessGate:
     def hold(self, record: RequestRecord, count: int) -> None:
         """Reserve memory for `count` bytes of a request's body, or raise `Busy`.
 
-        One key gets at most half of the memory.
+        The requests of one key get at most half of the memory, unless it is one alone.
         """
-        most, more = self._limits.bytes_under_way, count - record.bytes
-        if self.bytes + more > most:
+        most = self._limits.bytes_under_way
+        if self.bytes - record.bytes + count > most:
             raise Busy("the bodies of all requests under way fill their memory limit: try again")
-        if record.key is not None and self._bytes_of[record.party] + more > most // 2:
+        others = self._bytes_of[record.party] - record.bytes
+        if record.key is not None and others and others + count > most // 2:
             raise Busy("the bodies of this key's requests fill their memory limit: try again")
         self._keep(record, count)
 
