@@ -1,4 +1,4 @@
-"""Connections: bounded in number, in time and in memory, whatever a client sends or does not read."""
+"""Connections: bounded in number, time and memory, whatever a client sends or leaves unread."""
 
 from __future__ import annotations
 
