@@ -93,13 +93,13 @@ class Log:
             try:
                 # After a failure, the beginning of a line may have been written.
                 self._write(b"\n" * self._failed + b"".join(lines))
-                self._failed, lost = False, 0
+                self._failed, unsaid = False, 0
             except (OSError, ValueError):  # A closed log or a full disk stops no service.
-                self._failed = True
                 lost = len(lines) - bool(dropped)
                 self.when_dropped(lost)
+                self._failed, unsaid = True, lost + dropped
             with self._changed:
-                self._dropped += lost + (dropped if lost else 0)
+                self._dropped += unsaid
                 self._writing = False
                 self._changed.notify_all()
 
