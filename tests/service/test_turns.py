@@ -121,7 +121,7 @@ def test_texts_of_another_party_are_in_the_next_call() -> None:
 def test_single_documents_of_a_key_don_t_wait_for_all_batches_of_another(tmp_path: Path) -> None:
     greedy, modest = key(tmp_path / "data", "write"), key(tmp_path / "data", "read", "write")
     bodies = [
-        json.dumps({"documents": [{"text": text(1_000 * n + k, 200)} for k in range(200)]})
+        json.dumps({"documents": [{"text": text(1_000 * n + k, 100)} for k in range(500)]})
         for n in range(24)
     ]
     limits = ("--limit", "key_rate=0", "--limit", "source_rate=5")
@@ -146,7 +146,7 @@ def test_single_documents_of_a_key_don_t_wait_for_all_batches_of_another(tmp_pat
                 time.sleep(1)
                 waited = []
                 with httpx.Client(headers=modest, timeout=60) as client:
-                    for n in range(15):
+                    for n in range(10):
                         begun = time.monotonic()
                         answer = client.post(address, json={"text": text(n)})
                         waited.append(time.monotonic() - begun)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neardup.errors import Busy
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
-from neardup.index.writer import TOGETHER
 from neardup.keys import Key
 from neardup.service import supervisor
 from neardup.service.access import AccessGate
@@ -123,8 +122,10 @@ WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
 CHECKERS: Final = 1
 """Threads that check single texts, many in a call; so they don't wait for requests with many."""
-STORING: Final = TOGETHER
-"""Documents that are being sketched and stored; those of further requests wait for a turn."""
+STORING: Final = 1_024
+"""Documents that are being sketched and stored; those of further requests wait for a turn.
+
+Enough for a full batch that is sketched while another is stored, and for all single documents."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
