@@ -2,10 +2,11 @@
 
 A key is 32 random bytes, so a plain SHA-256 of it can't be reversed. The file is
 
-    {"version": 1, "keys": [{"name", "sha256", "scopes", "created"}]}
+    {"version": 1, "keys": [{"name", "sha256", "scopes", "created", "rate", "expires"}]}
 
-readable by its owner alone and replaced as a whole. A service reads it again when it has changed.
-If the file exists, a key is required, even if the file holds none.
+(`rate` and `expires` may be missing or null), readable by its owner alone and replaced as a whole.
+A service reads it again when it has changed. If the file exists, a key is required, even if the
+file holds none.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ import json
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
+from neardup.formatting import format_time
 from neardup.index.folder import API_KEYS
 
 VERSION: Final = 1
@@ -48,6 +52,14 @@ class ApiKey:
     sha256: str
     scopes: tuple[str, ...]
     created: str
+    rate: int | None = None
+    """Documents per second; None for that of the service, 0 for no limit."""
+    expires: str | None = None
+    """The time from which it is refused, written as `format_time` writes it."""
+
+    @property
+    def expired(self) -> bool:
+        return self.expires is not None and self.expires <= format_time(time.time())
 
 
 class ApiKeys:
@@ -84,13 +96,23 @@ class ApiKeys:
                 matching = key
         return matching
 
-    def add(self, name: str, scopes: tuple[str, ...], created: str) -> str:
+    def add(
+        self,
+        name: str,
+        scopes: tuple[str, ...],
+        created: str,
+        *,
+        rate: int | None = None,
+        expires: str | None = None,
+    ) -> str:
         """Add a key, and return its token, which is not stored.
 
         Args:
             name: the name of the key, for the log and for `revoke`.
             scopes: read, write, admin, texts, or several of them.
             created: the time, as it is listed.
+            rate: documents per second; None for the rate that the service gives all keys.
+            expires: the time from which it is refused; None for never.
         """
         if not NAME.fullmatch(name):
             raise ParameterError(
@@ -110,7 +132,8 @@ class ApiKeys:
             keys = self._keys
             if any(key.name == name for key in keys):
                 raise ParameterError(f"key {name} exists already: revoke it, or use another name")
-            self._write([*keys, ApiKey(name, hash_of(token), ordered, created)])
+            made = ApiKey(name, hash_of(token), ordered, created, rate, expires)
+            self._write([*keys, made])
         return token
 
     def revoke(self, name: str) -> None:
@@ -203,4 +226,8 @@ def _key(value: dict[str, Any]) -> ApiKey:
     name, sha256, created = (str(value[each]) for each in ("name", "sha256", "created"))
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ValueError("not a hash")
-    return ApiKey(name, sha256, tuple(map(str, value["scopes"])), created)
+    rate, expires = value.get("rate"), value.get("expires")
+    if expires is not None:
+        expires = format_time(datetime.fromisoformat(expires))
+    rate = None if rate is None else int(rate)
+    return ApiKey(name, sha256, tuple(map(str, value["scopes"])), created, rate, expires)
