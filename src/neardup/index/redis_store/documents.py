@@ -118,6 +118,17 @@ class Documents:
         ]
         return np.array(listed, np.int64)
 
+    def slices(self, most: int) -> Iterator[list[int]]:
+        """Yield the numbers that have a state, in order, about `most` at once."""
+        part: list[int] = []
+        for block in self._stored_blocks(0):
+            part += block
+            if len(part) >= most:
+                yield part
+                part = []
+        if part:
+            yield part
+
     def _stored_blocks(self, first: int) -> Iterator[list[int]]:
         """Yield the numbers that have a state, block by block, from that of a number on."""
         last = self.last_number() // BLOCK

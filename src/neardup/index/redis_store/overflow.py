@@ -75,6 +75,13 @@ class Overflow:
         chosen = keys[[place for place, _ in found]]
         return chosen, np.array([number for _, number in found], np.int64)
 
+    def has(self, key: int, number: int) -> bool:
+        """Whether the list of a full bucket has a document."""
+        partition = int(self._buckets.partitions_of(np.array([key], np.uint64))[0])
+        name = self._list(partition, key)
+        listed = self._servers.run([Call(name, (b"GET", name))])[0]
+        return bool(listed) and number in unpack_numbers(listed)
+
     def count(self) -> int:
         """Return how many buckets have, or had, more kept documents than the limit."""
         hot = [self._keyspace.hot(each) for each in range(self._keyspace.partitions)]

@@ -99,7 +99,16 @@ class Removal:
 
     def _finish(self, number: int) -> None:
         """Judge the copies of a document again that is being removed, and erase it."""
-        members = self.documents.members([number])[0]
+        self.judge_orphans_of(number, self.documents.members([number])[0])
+        self._erase(number)
+
+    def judge_orphans_of(self, number: int, members: Sequence[int]) -> None:
+        """Judge the copies of a document again that is not kept any more.
+
+        Args:
+            number: The document that was kept.
+            members: Those that are or were copies of it.
+        """
         self._await(members)
         states = self.documents.states(members)
         copies = {
@@ -115,7 +124,6 @@ class Removal:
             ]
         )
         self._judge_again(sorted(copies))
-        self._erase(number)
 
     def _await(self, members: Sequence[int]) -> None:
         """Wait for documents that have joined the cluster and have not stored this decision yet."""

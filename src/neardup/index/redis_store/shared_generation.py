@@ -21,6 +21,7 @@ from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import Removal
 from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, Servers
+from neardup.index.redis_store.shared_integrity import SharedIntegrity
 from neardup.index.redis_store.shared_writer import SharedWriter
 from neardup.index.redis_store.tables import SharedTables
 from neardup.index.settings import IndexSettings
@@ -70,16 +71,15 @@ class SharedGeneration(BaseGeneration):
         )
         self.counters = Counters()
         self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
-        self.writer: SharedWriter | None = None
-        if not read_only:
-            self.writer = SharedWriter(
-                self._make_enrolment(), self._view, self.counters, how.clock, how.most_waiting
-            )
-
-    def _make_enrolment(self) -> Enrolment:
         parts = (self._store, self._buckets, self._overflow, self._documents, self._view)
         removal = Removal(*parts, self.counters, LEASE_SECONDS)
-        return Enrolment(*parts, self.counters, removal, LEASE_SECONDS)
+        self._integrity = SharedIntegrity(*parts, removal)
+        self.writer: SharedWriter | None = None
+        if not read_only:
+            enrolment = Enrolment(*parts, self.counters, removal, LEASE_SECONDS)
+            self.writer = SharedWriter(
+                enrolment, self._view, self.counters, how.clock, how.most_waiting
+            )
 
     @property
     def name(self) -> str:
@@ -131,7 +131,11 @@ class SharedGeneration(BaseGeneration):
         )
 
     def verify(self) -> list[str]:
-        raise NotImplementedError
+        return self._integrity.verify()
+
+    def repair(self) -> list[str]:
+        """Repair what a failover of servers has left behind; return what was done, a line each."""
+        return self._integrity.repair()
 
     def close(self) -> None:
         """Finish queued requests, and close the connections."""
