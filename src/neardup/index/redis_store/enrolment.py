@@ -333,20 +333,22 @@ class _Attempt:
     def leave_full(self, meeting: Meeting, kept: Sequence[int]) -> None:
         """Have kept documents leave the buckets that have as many leaders as they may."""
         limit, bands = self._enrolment.view.options.limit, self._keys.shape[1] - 2
-        states, added = meeting.states, dict[int, int]()
-        pairs = []
-        for row in sorted(kept):
-            number = self._numbers[row]
-            for key in self._keys[row, :bands].tolist():
-                met = meeting.members.get(key, ())
-                leaders = added.get(key, 0)
-                if len(met) + leaders >= limit:
-                    before = {each for each in met if each < number}
-                    leaders += sum(states[each].kind == KEPT for each in before)
-                if leaders >= limit:
-                    pairs.append((key, number))
-                else:
-                    added[key] = added.get(key, 0) + 1
+        shared, counts = np.unique(self._keys[list(kept), :bands], return_counts=True)
+        full = {
+            key
+            for key, count in zip(shared.tolist(), counts.tolist(), strict=True)
+            if count + len(meeting.members.get(key, ())) > limit
+        }
+        states, pairs = meeting.states, []
+        for key in full:
+            met = meeting.members.get(key, ())
+            leaders = {each for each in met if states[each].kind == KEPT}
+            for row in sorted(kept):
+                if key in self._keys[row, :bands]:
+                    number = self._numbers[row]
+                    if sum(each < number for each in leaders) >= limit:
+                        pairs.append((key, number))
+                    leaders.add(number)
         self._enrolment.overflow.add(pairs)
 
     def _row(self, row: int, state: State) -> Row:

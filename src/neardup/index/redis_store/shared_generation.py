@@ -29,7 +29,9 @@ from neardup.index.stats import BucketSizes, Counters, Stats
 from neardup.index.view import View
 from neardup.keys import Key, require_key
 
-PARTITIONS: Final = 64
+PARTITIONS: Final = 16
+CLUSTER_PARTITIONS: Final = 128
+"""Of a new index: a batch takes a script for each, and each server of a cluster gets its share."""
 LEASE_SECONDS: Final = 10.0
 """How long a process waits for another one that does not decide about a document."""
 IDENTITY_BYTES: Final = 16
@@ -179,7 +181,8 @@ def create_index(servers: Servers, settings: IndexSettings) -> None:
     for name, value in stored.items():
         if isinstance(value, bytes):
             fields += [name, value]
-    fields += ["settings", orjson.dumps(plain), "format", FORMAT, "partitions", PARTITIONS]
+    partitions = CLUSTER_PARTITIONS if servers.is_cluster else PARTITIONS
+    fields += ["settings", orjson.dumps(plain), "format", FORMAT, "partitions", partitions]
     fields += ["identity", os.urandom(IDENTITY_BYTES), "unfinished", 1]
     call = Call.of_script(load_script("create"), [Keyspace(servers.address.name, 1).meta], fields)
     servers.run([call])
