@@ -38,7 +38,7 @@ from neardup.index.answer import (
 )
 from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
-from neardup.index.exchange import export_store
+from neardup.index.exchange import ExportedStore, describe_additions, export_store
 from neardup.index.explain import (
     DocumentExplanation,
     Explanation,
@@ -46,7 +46,7 @@ from neardup.index.explain import (
     explain_stored,
     explain_stored_pair,
 )
-from neardup.index.generation import OpenOptions
+from neardup.index.generation import Generation, OpenOptions
 from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
@@ -216,8 +216,8 @@ class Index:
         """Return the open folder; raise UsageError if the index is on servers."""
         if isinstance(self._opened, OpenServers):
             raise UsageError(
-                f"{self.path} is on Redis, where an index has no {wanted}: docs/cluster.md says what "
-                "to do instead"
+                f"{self.path} is on Redis, where an index has no {wanted}: docs/cluster.md says "
+                "what to do instead"
             )
         return self._opened
 
@@ -830,8 +830,14 @@ class Index:
         ...     _example().export(f"{folder}/export")
         1
         """
-        with self._in_folder("export").while_open() as generation:
-            return export_store(generation.store, Path(file), progress)
+        with self._opened.while_open() as generation:
+            if isinstance(generation, Generation):
+                header = describe_additions(generation.store.path.parent.parent)
+                documents: ExportedStore = generation.store
+            else:
+                header, documents = {}, generation.list_documents()
+            settings = generation.settings
+            return export_store(documents, settings, Path(file), progress, **header)
 
     def verify(self) -> list[str]:
         """Check the stored documents and the tables.

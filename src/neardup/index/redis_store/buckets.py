@@ -48,6 +48,8 @@ class Appended:
     """Place of the key -> the members before, in order; buckets without any are left out."""
     floors: Integers
     """For each key, the number below which its partition has lost members."""
+    replies: list[Any]
+    """Of the calls that were sent before."""
 
 
 class Buckets:
@@ -59,17 +61,24 @@ class Buckets:
         self._slices = np.full(keyspace.partitions, FIRST_SLICES, np.int64)
         self._guard = threading.Lock()
 
-    def append(self, keys: Keys, numbers: Integers) -> Appended:
-        """Append each document to its bucket; both are arrays of the same length."""
+    def append(self, keys: Keys, numbers: Integers, before: Sequence[Call] = ()) -> Appended:
+        """Append each document to its bucket.
+
+        Args:
+            keys: The keys of the buckets.
+            numbers: The document that each bucket gets.
+            before: Calls that are sent together with the first ones, before them.
+        """
         members: dict[int, list[int]] = {}
+        replies: list[Any] = []
         floors = np.zeros(len(keys), np.int64)
         sizes: dict[int, int] = {}
-        for partition, places, reply in self._run("append", keys, numbers):
+        for partition, places, reply in self._run("append", keys, numbers, (), before, replies):
             floors[places], sizes[partition] = reply[1], reply[2]
             for at in range(3, len(reply), 2):
                 members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
         self._split_full(sizes)
-        return Appended(members, floors)
+        return Appended(members, floors, replies)
 
     def find(self, keys: Keys) -> dict[int, list[int]]:
         """Return the members of buckets by the place of the key, without empty ones."""
@@ -87,7 +96,7 @@ class Buckets:
             numbers: The document that leaves each bucket.
             floor: Documents with lower numbers can't be appended to these partitions any more.
         """
-        for _ in self._run("leave", keys, numbers, floor):
+        for _ in self._run("leave", keys, numbers, (floor,)):
             pass
 
     def count(self) -> int:
@@ -102,7 +111,13 @@ class Buckets:
         return partitions
 
     def _run(
-        self, name: str, keys: Keys, numbers: Integers | None, *arguments: Any
+        self,
+        name: str,
+        keys: Keys,
+        numbers: Integers | None,
+        arguments: Sequence[Any] = (),
+        before: Sequence[Call] = (),
+        replies_before: list[Any] | None = None,
     ) -> Iterator[tuple[int, Integers, list[Any]]]:
         """Run a script for each partition of the keys; again where the number of slices differs.
 
@@ -111,7 +126,10 @@ class Buckets:
         places: Integers = np.arange(len(keys))
         while len(places):
             parts = list(self._parts(name, keys, numbers, places, arguments))
-            replies = self._servers.run([part.call for part in parts])
+            replies = self._servers.run([*before, *(part.call for part in parts)])
+            if replies_before is not None:
+                replies_before += replies[: len(before)]
+            replies, before = replies[len(before) :], ()
             again: list[Integers] = []
             for part, reply in zip(parts, replies, strict=True):
                 if reply == -1:

@@ -200,7 +200,8 @@ class Servers:
             return self._known[0]
         from redis.crc import key_slot
 
-        return self._slots[key_slot(key)]
+        slot: int = key_slot(key)
+        return self._slots[slot]
 
     def _find_out(self) -> None:
         """Ask the servers of the address whether they are a cluster, and who has which slot."""
@@ -347,7 +348,8 @@ def check_configuration(servers: Servers, say: Say) -> None:
     for (host, port), found in _configurations(servers):
         if found is None:
             say(
-                f"{host}:{port} does not tell its settings (CONFIG GET): what it may lose is unknown"
+                f"{host}:{port} does not tell its settings (CONFIG GET), so what a crash may lose "
+                "is not known"
             )
             continue
         if found.get("maxmemory-policy") in EVICTING:
@@ -380,11 +382,9 @@ def _configurations(
         except servers._redis.exceptions.ResponseError:  # not allowed, as many providers have it
             yield server, None
             continue
-        if isinstance(listed, dict):
-            pairs = listed.items()
-        else:
-            pairs = zip(listed[::2], listed[1::2], strict=True)
-        yield server, {_text(name): _text(value) for name, value in pairs}
+        if not isinstance(listed, dict):
+            listed = dict(zip(listed[::2], listed[1::2], strict=True))
+        yield server, {_text(name): _text(value) for name, value in listed.items()}
 
 
 def _text(value: Any) -> str:

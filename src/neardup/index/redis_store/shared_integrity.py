@@ -122,10 +122,8 @@ class SharedIntegrity:
         yield from self._look_for_buckets(rows, keys)
         yield from self._look_for_witnesses([row for row in rows if row.witness is not None])
 
-    def _look_for_buckets(
-        self, rows: list[Row], keys: NDArray[np.uint64]
-    ) -> Iterator[Problem]:
-        """Find documents that are missing in buckets: kept ones in all, copies in that of the id."""
+    def _look_for_buckets(self, rows: list[Row], keys: NDArray[np.uint64]) -> Iterator[Problem]:
+        """Find documents that buckets lack: kept ones are in all, copies in that of the id."""
         wanted = np.zeros(keys.shape, bool)
         wanted[:, -1] = True
         wanted[[row.witness is None for row in rows], :] = True
