@@ -48,8 +48,6 @@ class Appended:
     """Place of the key -> the members before, in order; buckets without any are left out."""
     floors: Integers
     """For each key, the number below which its partition has lost members."""
-    replies: list[Any]
-    """Of the calls that were sent before."""
 
 
 class Buckets:
@@ -61,24 +59,23 @@ class Buckets:
         self._slices = np.full(keyspace.partitions, FIRST_SLICES, np.int64)
         self._guard = threading.Lock()
 
-    def append(self, keys: Keys, numbers: Integers, before: Sequence[Call] = ()) -> Appended:
+    def append(self, keys: Keys, numbers: Integers, *, durable: bool = False) -> Appended:
         """Append each document to its bucket.
 
         Args:
             keys: The keys of the buckets.
             numbers: The document that each bucket gets.
-            before: Calls that are sent together with the first ones, before them.
+            durable: Wait for replicas, if the index asks for that.
         """
         members: dict[int, list[int]] = {}
-        replies: list[Any] = []
         floors = np.zeros(len(keys), np.int64)
         sizes: dict[int, int] = {}
-        for partition, places, reply in self._run("append", keys, numbers, (), before, replies):
+        for partition, places, reply in self._run("append", keys, numbers, durable=durable):
             floors[places], sizes[partition] = reply[1], reply[2]
             for at in range(3, len(reply), 2):
                 members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
         self._split_full(sizes)
-        return Appended(members, floors, replies)
+        return Appended(members, floors)
 
     def find(self, keys: Keys) -> dict[int, list[int]]:
         """Return the members of buckets by the place of the key, without empty ones."""
@@ -116,8 +113,8 @@ class Buckets:
         keys: Keys,
         numbers: Integers | None,
         arguments: Sequence[Any] = (),
-        before: Sequence[Call] = (),
-        replies_before: list[Any] | None = None,
+        *,
+        durable: bool = False,
     ) -> Iterator[tuple[int, Integers, list[Any]]]:
         """Run a script for each partition of the keys; again where the number of slices differs.
 
@@ -126,10 +123,7 @@ class Buckets:
         places: Integers = np.arange(len(keys))
         while len(places):
             parts = list(self._parts(name, keys, numbers, places, arguments))
-            replies = self._servers.run([*before, *(part.call for part in parts)])
-            if replies_before is not None:
-                replies_before += replies[: len(before)]
-            replies, before = replies[len(before) :], ()
+            replies = self._servers.run([part.call for part in parts], durable=durable)
             again: list[Integers] = []
             for part, reply in zip(parts, replies, strict=True):
                 if reply == -1:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.index.arrivals import Arrivals, select_arrivals
-from neardup.index.redis_store.buckets import Appended, Buckets, IndexVanished
+from neardup.index.redis_store.buckets import Appended, Buckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import Documents
 from neardup.index.redis_store.judging import Meeting, judge, wait_for
@@ -134,10 +134,7 @@ class Enrolment:
         if not rows:
             return []
         for attempt in count():
-            try:
-                rows = self._attempt(new, rows, done, when_appended, replacing)
-            except TablesBehind:  # somebody removed what it was compared with
-                rows = [row for row in rows if row not in done]
+            rows = self._attempt(new, rows, done, when_appended, replacing)
             if not rows:
                 break
             longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
@@ -157,23 +154,19 @@ class Enrolment:
         part = _select(new, rows)
         numbers = self._allocate(len(rows))
         attempt = _Attempt(self, part, numbers)
-        calls, groups = self._begin(part, numbers)
+        # Buckets must not get the number of another document, so this comes first.
+        if refused := self._begin(part, numbers):
+            attempt.give_up([row for row in range(len(rows)) if row not in refused])
+            return rows
         columns = attempt.keys.shape[1]
         repeated = np.repeat(np.array(numbers, np.int64), columns)
-        appended = self.buckets.append(attempt.keys.reshape(-1), repeated, calls)
-        if any(reply == -1 for reply in appended.replies):
-            raise IndexVanished(str(self.store.servers.address))
-        taken = {
-            places[at]
-            for places, reply in zip(groups, appended.replies, strict=True)
-            for at in reply
-        }
-        if taken:
-            self._least = numbers[-1] + TAKEN_JUMP
-            attempt.give_up([row for row in range(len(rows)) if row not in taken])
-            return rows
+        appended = self.buckets.append(attempt.keys.reshape(-1), repeated, durable=True)
         when_appended()
-        outcome = attempt.run(appended, replacing)
+        try:
+            outcome = attempt.run(appended, replacing)
+        except TablesBehind:  # somebody removed what it was compared with
+            attempt.give_up(range(len(rows)))
+            return rows
         done |= {rows[place]: each for place, each in outcome.items()}
         return [row for place, row in enumerate(rows) if place not in outcome]
 
@@ -193,8 +186,8 @@ class Enrolment:
         """The state of documents that this process is adding."""
         return PENDING + self._token
 
-    def _begin(self, new: NewDocuments, numbers: list[int]) -> tuple[list[Call], list[list[int]]]:
-        """Return the calls that store documents as pending, and the documents of each by place."""
+    def _begin(self, new: NewDocuments, numbers: list[int]) -> set[int]:
+        """Store documents as pending; return the places of those whose numbers they can't have."""
         packed = _pack_documents(new, numbers, self.view)
         by_block: dict[int, list[int]] = {}
         for place, number in enumerate(numbers):
@@ -208,7 +201,12 @@ class Enrolment:
             for place in places:
                 arguments += [offset_of(numbers[place]), *packed[place]]
             calls.append(Call.of_script(load_script("begin"), keys, arguments))
-        return calls, list(by_block.values())
+        refused: set[int] = set()
+        for places, reply in zip(by_block.values(), self.store.run(calls), strict=True):
+            refused |= {places[at if at >= 0 else -1 - at] for at in reply}
+            if any(at >= 0 for at in reply):  # the counter has lost numbers in a failover
+                self._least = numbers[-1] + TAKEN_JUMP
+        return refused
 
     # Buckets that documents have to leave
 

@@ -159,7 +159,11 @@ class Servers:
                 replies[place] = connection.read_response(disconnect_on_error=False)
                 del waiting[place]
             except errors.AskError as error:
-                replies[place] = self._ask((error.host, error.port), waiting.pop(place))
+                try:
+                    replies[place] = self._ask((error.host, error.port), waiting[place])
+                    del waiting[place]
+                except (errors.RedisError, OSError) as asked:
+                    failure = asked
             except errors.NoScriptError:
                 waiting[place] = waiting[place]._replace(command=waiting[place].with_source)
             except (
