@@ -18,6 +18,7 @@
     ├── Conflict                 exit 1, HTTP 409   an id that an index has with other content
     ├── IndexLocked              exit 1, HTTP 503   an index that another process writes to
     ├── Busy                     exit 1, HTTP 503   too many requests at once: try again later
+    ├── ServersUnavailable       exit 1, HTTP 503   servers that can't be reached, or refuse
     └── StaleSketch              exit 1, HTTP 409   a sketch that lost values by removals
 
 Every message is one line: what happened, on which side, and the cure.
@@ -159,6 +160,12 @@ class IndexLocked(NeardupError):  # noqa: N818  # reads as what happened
 
 class Busy(NeardupError):  # noqa: N818  # reads as what happened
     """Too many requests at once; trying again later can help."""
+
+    http_status = 503
+
+
+class ServersUnavailable(NeardupError):  # noqa: N818  # reads as what happened
+    """The servers of an index can't be reached, or don't do what they are asked for."""
 
     http_status = 503
 

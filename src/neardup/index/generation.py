@@ -13,38 +13,33 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError, OutputError, UsageError
+from neardup.errors import FormatError, OutputError
 from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.answer import Answer
-from neardup.index.arrivals import ArrivalSketcher, Groups, SignatureCodec, SketchedTexts
+from neardup.index.arrivals import ArrivalSketcher, SignatureCodec, SketchedTexts
+from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.integrity import find_problems
 from neardup.index.lookup import LookupTables
-from neardup.index.planner import AddRequest, CallRequest, RemoveRequest
+from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings
 from neardup.index.shadow import Shadow
 from neardup.index.stats import BucketSizes, Counters, Stats, file_sizes, previous_bytes
 from neardup.index.store import Row, Store
-from neardup.index.validation import encode_text
-from neardup.index.view import Probing, TablesBehind, View
-from neardup.index.writer import MOST_WAITING, IndexWriter
+from neardup.index.view import View
+from neardup.index.writer import IndexWriter
 from neardup.keys import Key, require_key
-from neardup.lsh.bands import Tables
 from neardup.options import Options
-from neardup.sketcher import SketchedDocuments
 
 FEW_CHANGES: Final = 10_000
 """Changes that are entered within a second when the index is opened: they need no snapshot."""
-PAUSES: Final = (0.0, 0.001, 0.01, 0.1)
-"""Seconds between retries while the tables are behind the store."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class OpenOptions:
     """The most bytes of the tables in memory; None for no limit."""
 
 
-class Generation:
+class Generation(BaseGeneration):
     """A store, the tables derived from it, and the writer thread. Usable in any thread.
 
     Without a `writer` it reads, and follows the changes of the process that writes.
@@ -170,6 +165,14 @@ class Generation:
         """The name of its folder."""
         return self.store.path.parent.name
 
+    @property
+    def place(self) -> str:
+        return str(self.store.path.parent.parent)
+
+    @property
+    def queue(self) -> IndexWriter | None:
+        return self.writer
+
     # Reading
 
     @property
@@ -191,43 +194,12 @@ class Generation:
             self._followed = self._load_view()
         return self._followed
 
-    def answer(self, question: Callable[[View], T]) -> T:
-        """Call `question` with the current view, and retry while its tables are behind the store.
-
-        A document that is removed leaves the store a moment before it leaves the tables.
-        """
-        for pause in PAUSES:
-            try:
-                return question(self.refresh())
-            except TablesBehind:
-                time.sleep(pause)
-        return question(self.refresh())
-
-    def query_texts(
-        self, texts: Sequence[str], probes: int = 0, groups: Groups = None
-    ) -> list[Answer]:
-        """Judge texts without storing them, each by itself; `probes` as in `Index.query`."""
-        apart = self.sketcher.hash_groups(groups, len(texts))
-        return self._query(lambda lsh: self.sketcher.sketch_texts(texts, lsh, apart), probes)
-
-    def query_sketches(self, sketch: SketchedDocuments, groups: Groups = None) -> list[Answer]:
-        """Judge sketches of the same specification without storing them, each by itself."""
-        return self._query(lambda lsh: self.sketcher.accept_sketches(sketch, lsh, groups))
-
-    def _query(self, sketch: Callable[[Tables], SketchedTexts], probes: int = 0) -> list[Answer]:
-        def question(view: View) -> list[Answer]:
-            probing = Probing(view.codec, self.key, probes) if probes else None
-            sketched = sketch(view.codec.lsh)
-            sequence, begun = view.tables.sequence, time.perf_counter()
-            copies = view.find_copies(sketched.arrivals, self.counters, probing)
-            seconds = time.perf_counter() - begun
-            if self.shadow is not None and probing is None:
-                self.shadow.observe_query(sketched.arrivals, copies, seconds, sequence)
-            return sketched.answers(copies)
-
-        answers = self.answer(question)
-        self.counters.queries += len(answers)
-        return answers
+    def observe_query(
+        self, sketched: SketchedTexts, copies: dict[int, Answer], seconds: float, sequence: int
+    ) -> None:
+        """Let the shadow answer a query too."""
+        if self.shadow is not None:
+            self.shadow.observe_query(sketched.arrivals, copies, seconds, sequence)
 
     def verify(self) -> list[str]:
         """List problems of the stored documents and the tables, one line each.
@@ -245,53 +217,9 @@ class Generation:
 
     def require_writer(self) -> IndexWriter:
         """Return the writer; raise UsageError if the index was opened read-only."""
-        if self.writer is None:
-            path = self.store.path.parent.parent
-            raise UsageError(f"{path} was opened read-only: open it to write")
+        self.require_queue()
+        assert self.writer is not None  # noqa: S101  # it has the queue
         return self.writer
-
-    def submit_texts(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        metadata: Sequence[str | None],
-        groups: Groups | NDArray[np.uint64] = None,
-        **request: Any,
-    ) -> Future[list[Answer]]:
-        """Sketch documents in this thread and queue them for the writer thread.
-
-        `groups` are those of the documents, or their hashes; `request` has other fields of the
-        `AddRequest`.
-        """
-        writer = self.require_writer()
-        view = writer.view
-        apart = groups
-        if not isinstance(apart, np.ndarray):
-            apart = self.sketcher.hash_groups(apart, len(texts))
-        sketched = self.sketcher.sketch_texts(texts, view.codec.lsh, apart)
-        _ = sketched.arrivals.sets  # sorted here, not by the writer thread
-        stored = None
-        if self.settings.keep_texts:
-            stored = [
-                None if place in sketched.rejected else encode_text(text)
-                for place, text in enumerate(texts)
-            ]
-        return self._submit(writer, view, ids, sketched, metadata, texts=stored, **request)
-
-    def submit_sketches(
-        self,
-        ids: Sequence[str],
-        sketch: SketchedDocuments,
-        metadata: Sequence[str | None],
-        groups: Groups = None,
-        *,
-        replace: bool,
-    ) -> Future[list[Answer]]:
-        """Queue documents that come as sketches for the writer thread."""
-        writer = self.require_writer()
-        view = writer.view
-        sketched = self.sketcher.accept_sketches(sketch, view.codec.lsh, groups)
-        return self._submit(writer, view, ids, sketched, metadata, replace=replace)
 
     def carry(
         self, rows: Sequence[Row], texts: Sequence[str], apart: NDArray[np.uint64] | None
@@ -307,35 +235,6 @@ class Generation:
             apart,
             carried=[(row.number, row.added) for row in rows],
         )
-
-    def _submit(
-        self,
-        writer: IndexWriter,
-        view: View,
-        ids: Sequence[str],
-        sketched: SketchedTexts,
-        metadata: Sequence[str | None],
-        **request: Any,
-    ) -> Future[list[Answer]]:
-        request_to_add = AddRequest(
-            list(ids),
-            sketched.arrivals,
-            sketched.places,
-            sketched.rejected,
-            metadata,
-            view=view,
-            **request,
-        )
-        return writer.put(request_to_add).done
-
-    def remove(self, id: str) -> bool:
-        """Remove a document; return whether it existed."""
-        return self.require_writer().put(RemoveRequest(id)).done.result()
-
-    def between_commits(self, call: Callable[[], T]) -> T:
-        """Have the writer thread call a function between two commits; return its result."""
-        result: T = self.require_writer().put(CallRequest(call)).done.result()
-        return result
 
     def number_after(self, other: Store) -> None:
         """Give new documents and changes larger numbers than another store has given."""

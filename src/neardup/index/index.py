@@ -20,9 +20,9 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
-from neardup.errors import Conflict, ParameterError
+from neardup.errors import Conflict, ParameterError, UsageError
 from neardup.explanation import PairVerdict
 from neardup.formatting import format_count
 from neardup.index import cutover, rebuild
@@ -38,7 +38,7 @@ from neardup.index.answer import (
 )
 from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
-from neardup.index.exchange import export_store
+from neardup.index.exchange import ExportedStore, describe_additions, export_store
 from neardup.index.explain import (
     DocumentExplanation,
     Explanation,
@@ -46,17 +46,19 @@ from neardup.index.explain import (
     explain_stored,
     explain_stored_pair,
 )
-from neardup.index.generation import OpenOptions
+from neardup.index.generation import Generation, OpenOptions
 from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
+from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.redis_store.open_servers import OpenServers
+from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings, parse_budget
 from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
 from neardup.index.validation import check_id, encode_metadata
 from neardup.index.view import View
-from neardup.index.writer import MOST_WAITING
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import IndexOptions
@@ -68,6 +70,14 @@ from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec
 
 Metadata = Sequence[dict[str, Any] | None] | None
+
+
+class Stored(TypedDict):
+    """How an index is opened, wherever it is."""
+
+    keep_texts: bool | None
+    within: str | None
+    read_only: bool
 
 
 class Index:
@@ -87,7 +97,7 @@ class Index:
     >>> folder.cleanup()
     """
 
-    def __init__(self, opened: OpenIndex) -> None:
+    def __init__(self, opened: OpenIndex | OpenServers) -> None:
         """Wrap an open folder; use `Index.open` instead.
 
         Args:
@@ -109,6 +119,7 @@ class Index:
         key: bytes | Key | None = None,
         clock: Callable[[], float] = time.time,
         most_waiting: int = MOST_WAITING,
+        replicas: int = 0,
         say: Callable[[str], None] = lambda _: None,
         **options: Unpack[IndexOptions],
     ) -> Index:
@@ -118,7 +129,7 @@ class Index:
         with others: `retune` and `reindex` change them.
 
         Args:
-            path: The folder.
+            path: The folder, or the address of Redis servers: `"redis://HOST:PORT?name=posts"`.
             spec: The specification of a new index, instead of the options that decide it.
             read_only: Open it beside a process that writes; nothing can be added.
             memory: The most memory for the tables, in bytes or as "4 GB"; tables that don't fit
@@ -133,6 +144,8 @@ class Index:
             clock: Returns the time that is stored with a new document, in seconds since 1970.
             most_waiting: The most documents that may wait for the writer thread; more are refused
                 (`Busy`).
+            replicas: Of an index on Redis: how many replicas have to have a document before it is
+                acknowledged.
             say: Receives messages about steps that take long.
             **options: The operating point of a new index, and the specification if there is no
                 `spec`: matching options, as in `neardup.dedup`.
@@ -146,17 +159,15 @@ class Index:
         ...         index.options.threshold
         0.9
         """
-        opened = OpenIndex.open(
-            Path(path),
-            spec,
-            to_key(key),
-            dict(options),
-            OpenOptions(clock, most_waiting, say, parse_budget(memory)),
-            keep_texts=keep_texts,
-            within=within,
-            read_only=read_only,
-        )
-        return cls(opened)
+        required = (spec, to_key(key), dict(options))
+        how = OpenOptions(clock, most_waiting, say, parse_budget(memory))
+        stored: Stored = {"keep_texts": keep_texts, "within": within, "read_only": read_only}
+        if is_redis(path):
+            address = RedisAddress.parse(str(path))
+            return cls(OpenServers.open(address, *required, how, replicas=replicas, **stored))
+        if replicas:
+            raise ParameterError("replicas are those of Redis servers: leave them out for a folder")
+        return cls(OpenIndex.open(Path(path), *required, how, **stored))
 
     def close(self) -> None:
         """Store the documents that wait, write a snapshot if one is due, and release the lock.
@@ -201,9 +212,18 @@ class Index:
             f"{options.spec.shingle} shingles{read_only})"
         )
 
+    def _in_folder(self, wanted: str) -> OpenIndex:
+        """Return the open folder; raise UsageError if the index is on servers."""
+        if isinstance(self._opened, OpenServers):
+            raise UsageError(
+                f"{self.path} is on Redis, where an index has no {wanted}: docs/cluster.md says "
+                "what to do instead"
+            )
+        return self._opened
+
     @property
-    def path(self) -> Path:
-        """The folder of the index."""
+    def path(self) -> Path | str:
+        """The folder of the index, or its address without a password."""
         return self._opened.path
 
     @property
@@ -234,7 +254,7 @@ class Index:
     @property
     def read_only(self) -> bool:
         """Whether the index was opened read-only."""
-        return self._opened.generation.writer is None
+        return self._opened.generation.queue is None
 
     @property
     def sequence(self) -> int:
@@ -424,7 +444,7 @@ class Index:
         >>> counts["kept"], counts["removed"]
         (1, 1)
         """
-        return add_increment(self._opened, job, folder, progress)
+        return add_increment(self._in_folder("an increment"), job, folder, progress)
 
     def remove(self, id: str) -> bool:
         """Remove a document. Its copies are judged again in the same commit.
@@ -724,7 +744,7 @@ class Index:
         1
         >>> index.shadow.drop()
         """
-        generation = self._opened.generation
+        generation = self._in_folder("a shadow").generation
         generation.require_writer()
         assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow
@@ -771,8 +791,9 @@ class Index:
         >>> _example().snapshot()
         1
         """
-        self._opened.generation.require_writer()
-        return self._opened.generation.snapshot()
+        generation = self._in_folder("a snapshot").generation
+        generation.require_writer()
+        return generation.snapshot()
 
     def snapshot_if_due(self) -> bool:
         """Write a snapshot if a start would take long without it.
@@ -783,15 +804,16 @@ class Index:
         >>> _example().snapshot_if_due()
         False
         """
-        self._opened.generation.require_writer()
-        return self._opened.generation.snapshot_if_due()
+        generation = self._in_folder("a snapshot").generation
+        generation.require_writer()
+        return generation.snapshot_if_due()
 
     def compact(self) -> None:
         """Drop removed documents from the tables, drop old changes, and free disk space.
 
         >>> _example().compact()
         """
-        self._opened.generation.compact()
+        self._in_folder("compaction").generation.compact()
 
     def export(self, file: str | Path, progress: Progress = SILENT) -> int:
         """Write all documents to one file, for `neardup index import`.
@@ -809,7 +831,13 @@ class Index:
         1
         """
         with self._opened.while_open() as generation:
-            return export_store(generation.store, Path(file), progress)
+            if isinstance(generation, Generation):
+                header = describe_additions(generation.store.path.parent.parent)
+                documents: ExportedStore = generation.store
+            else:
+                header, documents = {}, generation.list_documents()
+            settings = generation.settings
+            return export_store(documents, settings, Path(file), progress, **header)
 
     def verify(self) -> list[str]:
         """Check the stored documents and the tables.
@@ -858,9 +886,10 @@ class Index:
         >>> _example().reindex(shingle="word:3").generation
         'g2'
         """
-        with self._opened.while_open():
+        opened = self._in_folder("another specification")
+        with opened.while_open():
             return rebuild.reindex(
-                self._opened,
+                opened,
                 spec,
                 key=key,
                 corpus=corpus,
@@ -892,8 +921,9 @@ class Index:
         >>> index.undo_reindex().generation
         'g1'
         """
-        with self._opened.while_open():
-            return rebuild.undo(self._opened, key=key, drop_missing=drop_missing, progress=progress)
+        opened = self._in_folder("another specification")
+        with opened.while_open():
+            return rebuild.undo(opened, key=key, drop_missing=drop_missing, progress=progress)
 
     def take_over(self, *, key: bytes | Key | None = None) -> bool:
         """Switch to a generation that another process has made (`neardup index reindex`).
@@ -909,8 +939,9 @@ class Index:
         >>> _example().take_over()
         False
         """
-        with self._opened.while_open():
-            return cutover.accept_offer(self._opened, key)
+        opened = self._in_folder("another generation")
+        with opened.while_open():
+            return cutover.accept_offer(opened, key)
 
 
 def _alone(group: str | None) -> Groups:

@@ -66,7 +66,7 @@ class OpenIndex:
         with lock_unless(read_only, path) as lock:
             name = folder.require_index(path).current
             with opened_store(path, name, read_only) as (store, settings):
-                _require_settings(path, settings, spec, key, options, keep_texts, within)
+                require_settings(path, settings, spec, key, options, keep_texts, within)
                 if not read_only:
                     close_stopped(path, store.last_number())
                 return cls(path, Generation(store, key, lock, how), how)
@@ -165,12 +165,12 @@ def check_settings(
     with folder.locked(path):
         name = folder.require_index(path).current
         with opened_store(path, name, read_only=True) as (store, settings):
-            _require_settings(path, settings, None, key, options, keep_texts, within)
+            require_settings(path, settings, None, key, options, keep_texts, within)
             store.close()
 
 
-def _require_settings(
-    path: Path,
+def require_settings(
+    path: Path | str,
     settings: IndexSettings,
     spec: Spec | None,
     key: Key | None,

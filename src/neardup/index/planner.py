@@ -130,7 +130,7 @@ class CommitPlan:
 
 
 @dataclass
-class _SortedArrivals:
+class SortedArrivals:
     """The arrivals of several requests by their place: new ones, and why others are not."""
 
     fresh: list[int] = field(default_factory=list)
@@ -140,6 +140,34 @@ class _SortedArrivals:
     """Place -> reason."""
     replaced: dict[int, Row] = field(default_factory=dict)
     """Number -> stored row that a new document replaces."""
+
+
+def sort_arrivals(
+    ids: list[str], contents: list[bytes], stored: dict[str, Row], *, replacing: bool
+) -> SortedArrivals:
+    """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
+
+    An arrival with an id and a content that are stored is repeated, and nothing is added.
+    """
+    first: dict[str, int] = {}
+    kinds = SortedArrivals()
+    for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
+        row, earlier = stored.get(id), first.get(id)
+        if earlier is not None and contents[earlier] == content:
+            kinds.again[at] = earlier
+        elif earlier is None and row is not None and row.content == content:
+            kinds.again[at] = row
+        elif not replacing and (earlier is not None or row is not None):
+            kinds.refused[at] = CONFLICT
+        else:
+            if earlier is not None:
+                kinds.fresh.remove(earlier)
+                kinds.refused[earlier] = REPLACED
+            first[id] = at
+            kinds.fresh.append(at)
+            if row is not None:
+                kinds.replaced[row.number] = row
+    return kinds
 
 
 class CommitPlanner:
@@ -179,7 +207,7 @@ class CommitPlanner:
                 if request.generated is not None and request.generated[place]
             ]
             stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
-        kinds = self._sort(ids, contents, stored, replacing=requests[0].replace)
+        kinds = sort_arrivals(ids, contents, stored, replacing=requests[0].replace)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         plan.texts = [texts[at] for at in kinds.fresh]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
@@ -199,34 +227,6 @@ class CommitPlanner:
         if request.view is self.view or self.view.codec.options.spec.narrow:
             return request.arrivals
         return request.arrivals.with_bands(self.view.codec.lsh)
-
-    @staticmethod
-    def _sort(
-        ids: list[str], contents: list[bytes], stored: dict[str, Row], *, replacing: bool
-    ) -> _SortedArrivals:
-        """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
-
-        An arrival with an id and a content that are stored is repeated, and nothing is added.
-        """
-        first: dict[str, int] = {}
-        kinds = _SortedArrivals()
-        for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
-            row, earlier = stored.get(id), first.get(id)
-            if earlier is not None and contents[earlier] == content:
-                kinds.again[at] = earlier
-            elif earlier is None and row is not None and row.content == content:
-                kinds.again[at] = row
-            elif not replacing and (earlier is not None or row is not None):
-                kinds.refused[at] = CONFLICT
-            else:
-                if earlier is not None:
-                    kinds.fresh.remove(earlier)
-                    kinds.refused[earlier] = REPLACED
-                first[id] = at
-                kinds.fresh.append(at)
-                if row is not None:
-                    kinds.replaced[row.number] = row
-        return kinds
 
     def judge(
         self,
@@ -308,7 +308,7 @@ class Addition:
 
     requests: Sequence[AddRequest]
     plan: CommitPlan
-    kinds: _SortedArrivals
+    kinds: SortedArrivals
 
     def answers(self, view: View) -> list[list[Answer]]:
         """Return the answers to each request, in order."""

@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
-from typing import Final, TypeVar
 
-from neardup.errors import Busy, NeardupError, OutputError, UsageError
+from neardup.errors import NeardupError
 from neardup.index.lookup import LookupTables
 from neardup.index.planner import AddRequest, CallRequest, CommitPlan, CommitPlanner, Request
+from neardup.index.request_queue import R, RequestQueue
 from neardup.index.stats import Counters
 from neardup.index.store import CHECKPOINT_BYTES, Store
 from neardup.index.view import View
 
-TOGETHER: Final = 2_048
-"""The most documents that several requests may have to be committed together."""
-MOST_WAITING: Final = 65_536
-"""Default of the most documents that may wait for the writer thread."""
-R = TypeVar("R", bound=Request)
 
-
-class IndexWriter:
-    """The writer thread and its queue of requests.
+class IndexWriter(RequestQueue):
+    """Writes to the store of a folder.
 
     Each commit is stored first, then entered into the tables, then acknowledged.
     """
+
+    together = 2_048
 
     def __init__(
         self,
@@ -44,19 +39,15 @@ class IndexWriter:
         most_waiting: int,
         snapshot: Callable[[], object],
     ) -> None:
+        super().__init__(most_waiting)
         self.store, self.counters = store, counters
         self.documents, self.kept = store.counts()
         self._planner = CommitPlanner(view, self.counters)
-        self._clock, self.most_waiting = clock, most_waiting
+        self._clock = clock
         self._next = store.last_number() + 1
-        self._waiting: deque[Request] = deque()
-        self._size = 0
-        self._closed = False
         self._successor: IndexWriter | None = None
-        self._changed = threading.Condition()
         self._housekeeping = Housekeeping(store, snapshot)
-        self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
-        self._thread.start()
+        self.start()
 
     @property
     def view(self) -> View:
@@ -99,89 +90,22 @@ class IndexWriter:
         except NeardupError as error:
             request.done.set_exception(error)
 
-    @property
-    def waiting(self) -> int:
-        """The number of documents that are not committed yet."""
-        return self._size
-
     def put(self, request: R) -> R:
-        """Queue a request, whose future is set when it is done.
-
-        Raises:
-            Busy: If too many documents wait.
-        """
-        if (successor := self._put(request)) is not None:
+        """Queue a request here, or in the queue of the writer that has taken this one's place."""
+        with self._changed:
+            successor = self._successor
+            if successor is None:
+                self._put(request)
+        if successor is not None:
             self._forward(request, successor)
         return request
 
-    def _put(self, request: Request) -> IndexWriter | None:
-        """Queue a request; or return the writer that has taken this one's place."""
-        with self._changed:
-            if self._successor is not None:
-                return self._successor
-            if self._closed:
-                raise UsageError("this index is closed: open it again")
-            more = self._size + request.documents
-            if self._size and request.documents and more > self.most_waiting:
-                raise Busy(
-                    f"{self._size:,} documents wait to be added, {self.most_waiting:,} is the "
-                    "most: try again later"
-                )
-            self._waiting.append(request)
-            self._size += request.documents
-            self._changed.notify()
-        return None
-
     def close(self) -> None:
         """Finish the queued requests, and accept no more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
+        super().close()
         self._housekeeping.close()
 
-    def _run(self) -> None:
-        while requests := self._next_requests():
-            self._finish(
-                [request for request in requests if request.done.set_running_or_notify_cancel()]
-            )
-            with self._changed:
-                self._size -= sum(request.documents for request in requests)
-
-    def _finish(self, requests: list[Request]) -> None:
-        """Execute requests and set their futures; if one fails, each is tried alone."""
-        try:
-            if requests:
-                self._execute(requests)
-        except BaseException as error:  # it is raised in the callers that wait
-            unfinished = [request for request in requests if not request.done.done()]
-            if len(requests) == 1 or isinstance(error, OutputError):
-                for request in unfinished:
-                    request.done.set_exception(error)
-            else:
-                for request in unfinished:
-                    self._finish([request])
-
-    def _next_requests(self) -> list[Request]:
-        """Wait for a request; return it with those after it that can be committed together.
-
-        The list is empty when the writer is closed and nothing waits.
-        """
-        with self._changed:
-            while not self._waiting and not self._closed:
-                self._changed.wait()
-            if not self._waiting:
-                return []
-            first = self._waiting.popleft()
-            together, size = [first], first.documents
-            while self._waiting and isinstance(first, AddRequest) and first.joins(self._waiting[0]):
-                size += self._waiting[0].documents
-                if size > TOGETHER:
-                    break
-                together.append(self._waiting.popleft())
-            return together
-
-    def _execute(self, requests: list[Request]) -> None:
+    def execute(self, requests: list[Request]) -> None:
         first = requests[0]
         if isinstance(first, CallRequest):
             first.done.set_result(first.call())

@@ -1,0 +1,1 @@
+"""The index on Redis servers, which any number of processes add to."""

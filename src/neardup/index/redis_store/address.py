@@ -1,0 +1,127 @@
+"""The address of an index on Redis: its servers, its name, and how to log in.
+
+    redis://HOST[:PORT][,HOST[:PORT]...][/DB][?name=NAME]
+    rediss://...                                            the same by TLS
+    redis://HOST,HOST,...?ring                              several standalone servers
+
+User and password come from the address, or (so that no list of processes shows them) from
+NEARDUP_REDIS_USER and NEARDUP_REDIS_PASSWORD, or from the file that NEARDUP_REDIS_PASSWORD_FILE
+names. They are never shown: an address is shown without them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from neardup.errors import MissingInput, ParameterError
+
+SCHEMES: Final = ("redis", "rediss")
+PORT: Final = 6379
+DEFAULT_NAME: Final = "neardup"
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+USER, PASSWORD, PASSWORD_FILE = (
+    "NEARDUP_REDIS_USER",
+    "NEARDUP_REDIS_PASSWORD",
+    "NEARDUP_REDIS_PASSWORD_FILE",
+)
+CA_FILE: Final = "NEARDUP_REDIS_CA_FILE"
+FORM: Final = "redis://HOST:PORT, or redis://HOST:PORT,HOST:PORT?name=NAME"
+
+
+def is_redis(path: object) -> bool:
+    """Whether the address of an index is one of Redis servers."""
+    return isinstance(path, str) and path.startswith(tuple(f"{each}://" for each in SCHEMES))
+
+
+@dataclass(frozen=True)
+class RedisAddress:
+    """Where an index is, and how to log in there; `str()` shows no password."""
+
+    servers: tuple[tuple[str, int], ...]
+    name: str = DEFAULT_NAME
+    database: int = 0
+    tls: bool = False
+    ring: bool = False
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, environment: Mapping[str, str] | None = None) -> RedisAddress:
+        """Read an address.
+
+        Args:
+            text: The address.
+            environment: Variables with the user and the password; by default those of the process.
+        """
+        environment = os.environ if environment is None else environment
+        scheme, _, rest = text.partition("://")
+        login, at, hosts = rest.partition("/")[0].partition("?")[0].rpartition("@")
+        tail = rest[len(login) + len(at) + len(hosts) :]
+        split = urlsplit(f"{scheme}://host{tail}")
+        options = dict(parse_qsl(split.query, keep_blank_values=True))
+        if unknown := sorted(set(options) - {"name", "ring"}):
+            raise ParameterError(
+                f"the address of an index has no option {unknown[0]!r}: give {FORM}"
+            )
+        user, _, password = login.partition(":") if at else ("", "", "")
+        return cls(
+            tuple(_parse_server(server) for server in hosts.split(",")),
+            _check_name(options.get("name", DEFAULT_NAME)),
+            _parse_database(split.path),
+            scheme == "rediss",
+            "ring" in options,
+            unquote(user) or environment.get(USER) or None,
+            unquote(password) or _read_password(environment),
+            environment.get(CA_FILE) or None,
+        )
+
+    def __str__(self) -> str:
+        servers = ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers
+        )
+        options = [] if self.name == DEFAULT_NAME else [f"name={self.name}"]
+        options += ["ring"] if self.ring else []
+        database = f"/{self.database}" if self.database else ""
+        query = f"?{'&'.join(options)}" if options else ""
+        return f"redis{'s' * self.tls}://{servers}{database}{query}"
+
+
+def _parse_server(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?", text)
+    if match is None:
+        raise ParameterError(f"{text!r} is no server: give {FORM}")
+    port = int(match[2] or PORT)
+    if not 1 <= port <= 65_535:
+        raise ParameterError(f"the port of {match[1]} must be from 1 to 65535, not {port}")
+    return match[1].strip("[]"), port
+
+
+def _parse_database(path: str) -> int:
+    name = path.strip("/")
+    if not re.fullmatch(r"\d{0,5}", name):
+        raise ParameterError(f"{name!r} is no number of a database: give {FORM}")
+    return int(name or 0)
+
+
+def _check_name(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise ParameterError(
+            f"the name of an index on Redis has up to 64 letters, digits and -_., not {name!r}"
+        )
+    return name
+
+
+def _read_password(environment: Mapping[str, str]) -> str | None:
+    if file := environment.get(PASSWORD_FILE):
+        try:
+            return Path(file).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise MissingInput(f"{file} ({PASSWORD_FILE}) can't be read: {error}") from None
+    return environment.get(PASSWORD) or None

@@ -1,0 +1,130 @@
+"""Writes decisions about documents: each change is made only if the state is the expected one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from neardup.index.redis_store.buckets import IndexVanished
+from neardup.index.redis_store.keyspace import (
+    BLOCK,
+    Keyspace,
+    offset_of,
+    pack_number,
+    unpack_numbers,
+)
+from neardup.index.redis_store.scripts import load_script
+from neardup.index.redis_store.servers import Call, Servers
+
+
+class Change(NamedTuple):
+    """A change of the state of a document, if its state begins with `expected`."""
+
+    number: int
+    expected: bytes
+    """b"" if the document has no state."""
+    state: bytes
+
+
+class DecisionStore:
+    """Changes states, clusters and records. Any thread may use it; all calls can be repeated."""
+
+    def __init__(self, servers: Servers, keyspace: Keyspace, identity: bytes) -> None:
+        self.servers, self.keyspace, self.identity = servers, keyspace, identity
+
+    def settle(self, changes: Sequence[Change], *, durable: bool = False) -> list[bool]:
+        """Change states; return for each whether it was changed, or was so before.
+
+        Args:
+            changes: The changes.
+            durable: Wait for replicas, if the index asks for that.
+        """
+        by_block: dict[int, list[int]] = {}
+        for place, change in enumerate(changes):
+            by_block.setdefault(change.number // BLOCK, []).append(place)
+        calls = []
+        for places in by_block.values():
+            number = changes[places[0]].number
+            arguments: list[Any] = [self.identity]
+            for place in places:
+                change = changes[place]
+                arguments += [offset_of(change.number), change.expected, change.state]
+            keys = [self._meta(number), self.keyspace.of_document("s", number)]
+            calls.append(Call.of_script(load_script("settle"), keys, arguments))
+        done = [False] * len(changes)
+        replies = self.run(calls, durable=durable)
+        for places, reply in zip(by_block.values(), replies, strict=True):
+            for place, answer in zip(places, reply, strict=True):
+                done[place] = answer == 1
+        return done
+
+    def join(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+        """Let documents join clusters; return for each whether its witness is kept.
+
+        Args:
+            pairs: The witness and the document of each.
+        """
+        by_witness: dict[int, list[int]] = {}
+        for place, (witness, _) in enumerate(pairs):
+            by_witness.setdefault(witness, []).append(place)
+        calls = []
+        for witness, places in by_witness.items():
+            joining = [pack_number(pairs[place][1]) for place in places]
+            keys = [
+                self._meta(witness),
+                self.keyspace.of_document("s", witness),
+                self.keyspace.members(witness),
+            ]
+            arguments = [self.identity, offset_of(witness), b"".join(joining)]
+            calls.append(Call.of_script(load_script("join"), keys, arguments))
+        replies = self.run(calls, durable=True)
+        joined = [False] * len(pairs)
+        for places, reply in zip(by_witness.values(), replies, strict=True):
+            for place in places:
+                joined[place] = reply == 1
+        return joined
+
+    def withdraw(self, number: int) -> tuple[bytes, list[int]]:
+        """Begin to remove a kept document; return its state before, and its members."""
+        keys = [
+            self._meta(number),
+            self.keyspace.of_document("s", number),
+            self.keyspace.members(number),
+            self.keyspace.unfinished(self.keyspace.partition_of(number)),
+        ]
+        arguments = [self.identity, offset_of(number), number]
+        call = Call.of_script(load_script("withdraw"), keys, arguments)
+        state, members = self.run([call], durable=True)[0]
+        return state, sorted(set(unpack_numbers(members)))
+
+    def erase(self, numbers: Sequence[int], state: bytes) -> None:
+        """Erase what is stored of documents, but for a last state.
+
+        Args:
+            numbers: The documents.
+            state: The state that they have from now on.
+        """
+        calls = []
+        for number in numbers:
+            columns = [self.keyspace.of_document(letter, number) for letter in "srht"]
+            unfinished = self.keyspace.unfinished(self.keyspace.partition_of(number))
+            keys = [self._meta(number), unfinished, *columns, self.keyspace.members(number)]
+            arguments = [self.identity, offset_of(number), number, state]
+            calls.append(Call.of_script(load_script("erase"), keys, arguments))
+        self.run(calls)
+
+    def unfinished(self) -> list[int]:
+        """Return the numbers of kept documents whose removal was begun."""
+        keys = [self.keyspace.unfinished(each) for each in range(self.keyspace.partitions)]
+        replies = self.servers.run([Call(key, (b"SMEMBERS", key)) for key in keys])
+        return sorted(int(number) for reply in replies for number in reply)
+
+    def _meta(self, number: int) -> bytes:
+        return self.keyspace.partition_meta(self.keyspace.partition_of(number))
+
+    def run(self, calls: Sequence[Call], *, durable: bool = False) -> list[Any]:
+        """Run scripts; raise IndexVanished if the index is not the one that was opened."""
+        replies = self.servers.run(calls, durable=durable)
+        if any(reply == -1 for reply in replies):
+            raise IndexVanished(str(self.servers.address))
+        return replies

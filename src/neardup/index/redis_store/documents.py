@@ -1,0 +1,203 @@
+"""The documents of an index on Redis: records, states and blobs by number, read by a `View`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.errors import FormatError
+from neardup.index.redis_store.keyspace import (
+    BLOCK,
+    COLUMNS,
+    COPY,
+    ORPHAN,
+    STORED,
+    Keyspace,
+    Record,
+    State,
+    check_sum,
+    offset_of,
+    unpack_numbers,
+    unpack_record,
+    unpack_state,
+)
+from neardup.index.redis_store.servers import Call, Servers
+from neardup.index.store import Row
+from neardup.index.view import TablesBehind
+
+AT_ONCE: Final = 64
+"""Blocks that are read together when all documents are."""
+ATTEMPTS: Final = 100
+PAUSE: Final = 0.1
+
+
+class Documents:
+    """Read access to the documents. Any thread may use it."""
+
+    def __init__(self, servers: Servers, keyspace: Keyspace) -> None:
+        self._servers, self._keyspace = servers, keyspace
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Do nothing: there is no snapshot of several servers. Readers find out and try again."""
+        yield
+
+    def states(self, numbers: Sequence[int]) -> dict[int, State]:
+        """Return the states of documents; those of numbers that nobody has used are pending."""
+        fields = self._fields("s", numbers)
+        return {number: unpack_state(number, fields.get(number)) for number in numbers}
+
+    def records(self, numbers: Sequence[int]) -> dict[int, Record]:
+        """Return the records of the documents that have one, whatever their state."""
+        return {
+            number: unpack_record(number, data)
+            for number, data in self._fields("r", numbers).items()
+        }
+
+    def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
+        """Return the documents that are in the index, by number."""
+        states = self.states(numbers)
+        stored = [number for number, state in states.items() if state.kind in STORED]
+        if any(states[number].kind == ORPHAN for number in stored):
+            raise TablesBehind  # its witness is being removed; it has another one in a moment
+        records = self.records(stored)
+        if len(records) < len(stored):
+            raise TablesBehind
+        return {number: records[number].row(number, states[number]) for number in stored}
+
+    def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
+        """Return the signatures, shingles or texts of the documents that have them, by number."""
+        if table == "signatures":
+            records = self.records(numbers)
+            return {number: record.signature for number, record in records.items()}
+        return {
+            number: check_sum(number, data, table)
+            for number, data in self._fields(COLUMNS[table], numbers).items()
+        }
+
+    def members(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Return for each kept document the numbers that are or were copies of it."""
+        calls = [
+            Call(key, (b"GET", key)) for key in (self._keyspace.members(one) for one in numbers)
+        ]
+        return [
+            sorted(set(unpack_numbers(data))) if data else [] for data in self._servers.run(calls)
+        ]
+
+    def last_number(self) -> int:
+        """Return the largest number that was given."""
+        key = self._keyspace.counter
+        return int(self._servers.run([Call(key, (b"GET", key))])[0] or 0)
+
+    def counts(self) -> tuple[int, int]:
+        """Return the number of documents, and of kept ones."""
+        kinds = (b"K", b"C", b"O")
+        keys = map(self._keyspace.partition_meta, range(self._keyspace.partitions))
+        replies = self._servers.run([Call(key, (b"HMGET", key, *kinds)) for key in keys])
+        kept, copies, orphans = np.array(
+            [[int(count or 0) for count in reply] for reply in replies]
+        ).sum(axis=0)
+        return int(kept + copies + orphans), int(kept)
+
+    def rows_after(self, number: int, most: int) -> list[Row]:
+        """Return the next documents after a number, at least `most` if there are more, in order."""
+        listed: list[Row] = []
+        for block in self._stored_blocks(number + 1):
+            rows = self.rows([one for one in block if one > number])
+            listed += [rows[one] for one in sorted(rows)]
+            if len(listed) >= most:
+                break
+        return listed
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of all documents, in order."""
+        listed = [
+            number
+            for block in self._stored_blocks(0)
+            for number, state in self.states(block).items()
+            if state.kind in STORED
+        ]
+        return np.array(listed, np.int64)
+
+    def copies(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """Return the witness and the number of each copy, in the order of their numbers."""
+        pairs = [
+            (state.witness, number)
+            for numbers in self.slices(AT_ONCE * BLOCK)
+            for number, state in self.states(numbers).items()
+            if state.kind == COPY
+        ]
+        listed = np.array(pairs, np.uint64).reshape(-1, 2)
+        return listed[:, 0].copy(), listed[:, 1].astype(np.uint32)
+
+    def slices(self, most: int) -> Iterator[list[int]]:
+        """Yield the numbers that have a state, in order, about `most` at once."""
+        part: list[int] = []
+        for block in self._stored_blocks(0):
+            part += block
+            if len(part) >= most:
+                yield part
+                part = []
+        if part:
+            yield part
+
+    def _stored_blocks(self, first: int) -> Iterator[list[int]]:
+        """Yield the numbers that have a state, block by block, from that of a number on."""
+        last = self.last_number() // BLOCK
+        for begin in range(first // BLOCK, last + 1, AT_ONCE):
+            blocks = range(begin, min(begin + AT_ONCE, last + 1))
+            keys = [self._keyspace.of_document("s", block * BLOCK) for block in blocks]
+            replies = self._servers.run([Call(key, (b"HKEYS", key)) for key in keys])
+            for block, fields in zip(blocks, replies, strict=True):
+                if fields:
+                    yield sorted(block * BLOCK + int(field) for field in fields)
+
+    def _fields(self, letter: str, numbers: Iterable[int]) -> dict[int, bytes]:
+        """Return the fields of documents in one column, by number; missing ones are left out."""
+        by_key: dict[bytes, list[int]] = {}
+        for number in numbers:
+            by_key.setdefault(self._keyspace.of_document(letter, number), []).append(number)
+        calls = [
+            Call(key, (b"HMGET", key, *map(offset_of, listed))) for key, listed in by_key.items()
+        ]
+        found: dict[int, bytes] = {}
+        for listed, values in zip(by_key.values(), self._servers.run(calls), strict=True):
+            pairs = zip(listed, values, strict=True)
+            found |= {number: value for number, value in pairs if value is not None}
+        return found
+
+
+class ListedDocuments(Documents):
+    """The documents that were stored when it was made: later ones are passed over.
+
+    Raises FormatError if one of them is removed before it was read.
+    """
+
+    def __init__(self, documents: Documents) -> None:
+        super().__init__(documents._servers, documents._keyspace)
+        self._listed = documents.numbers()
+
+    def counts(self) -> tuple[int, int]:
+        return len(self._listed), 0
+
+    def rows_after(self, number: int, most: int) -> list[Row]:
+        """Return the next documents after a number, at most `most`, in order."""
+        begin = int(np.searchsorted(self._listed, number, side="right"))
+        wanted = self._listed[begin : begin + most].tolist()
+        rows = self._read(wanted)
+        if len(rows) < len(wanted):
+            raise FormatError("documents were removed while they were read: export again")
+        return [rows[one] for one in wanted]
+
+    def _read(self, wanted: list[int]) -> dict[int, Row]:
+        for _ in range(ATTEMPTS):
+            try:
+                return self.rows(wanted)
+            except TablesBehind:  # a copy is being judged again
+                time.sleep(PAUSE)
+        return self.rows(wanted)

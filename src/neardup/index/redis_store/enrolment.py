@@ -1,0 +1,410 @@
+"""Add documents to an index on Redis, beside any number of other processes that do.
+
+    1  take a range of numbers
+    2  store the documents as pending
+    3  append each to its buckets, and learn who is there, in one atomic step for each bucket
+    4  whoever met a higher number that counts gives its own number up, and begins again
+    5  wait until everybody with a lower number that was met is decided; whoever does not decide
+       in time is set to abandoned
+    6  decide by the definition, against the kept documents that were met
+    7  set pending to kept or to copy, if it is pending still; otherwise begin again
+
+Why the answer is that of a batch run in the order of the numbers: take m < n, both decided, in one
+bucket. If m was appended first, n has met it and waited for it. If n was appended first, m has met
+a higher number and gave its own up. So whoever decides has met all lower numbers that count.
+
+Copies leave their buckets a while after they were decided. A number that is appended later and is
+lower could miss them; the floor of the partition tells, and such a number is given up, too.
+
+The number of a document that nobody decides is abandoned when somebody has waited for it for a
+whole lease, by the clock of that process alone. Its document was not acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.index.arrivals import Arrivals, select_arrivals
+from neardup.index.redis_store.buckets import Appended, Buckets
+from neardup.index.redis_store.decision_store import Change, DecisionStore
+from neardup.index.redis_store.documents import Documents
+from neardup.index.redis_store.judging import Meeting, judge, wait_for
+from neardup.index.redis_store.keyspace import (
+    ABANDONED,
+    BLOCK,
+    COPY,
+    KEPT,
+    PENDING,
+    STORED,
+    Record,
+    State,
+    add_sum,
+    bucket_keys,
+    offset_of,
+)
+from neardup.index.redis_store.overflow import Overflow
+from neardup.index.redis_store.removal import Removal
+from neardup.index.redis_store.scripts import load_script
+from neardup.index.redis_store.servers import Call
+from neardup.index.stats import Counters
+from neardup.index.store import Row
+from neardup.index.view import TablesBehind, View
+
+TAKEN_JUMP: Final = 1 << 20
+"""Numbers that are passed over if one was given twice: a failover has lost what the counter had."""
+TIDY_SECONDS: Final = 1.0
+"""How long copies stay in their buckets: longer than others take from a number to its buckets."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
+TOKEN_BYTES: Final = 4
+
+
+@dataclass(frozen=True)
+class NewDocuments:
+    """Documents to add, with different ids, in order."""
+
+    arrivals: Arrivals
+    ids: Sequence[str]
+    metadata: Sequence[str | None]
+    texts: Sequence[bytes | None]
+    added: float
+    """The time that is stored with them."""
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """What became of a document."""
+
+    row: Row
+    """The stored document; an earlier one with the same id and content if `again`."""
+    again: bool = False
+    conflict: bool = False
+    """Another document has its id: it was not added."""
+
+
+@dataclass
+class Leaving:
+    """Documents that leave buckets, since a point in time."""
+
+    since: float
+    keys: NDArray[np.uint64]
+    numbers: NDArray[np.int64]
+    floor: int
+
+
+@dataclass
+class Enrolment:
+    """Adds batches of documents. For one thread.
+
+    `lease` has the seconds that it waits for others.
+    """
+
+    store: DecisionStore
+    buckets: Buckets
+    overflow: Overflow
+    documents: Documents
+    view: View
+    counters: Counters
+    removal: Removal
+    lease: float
+    _token: bytes = field(default_factory=lambda: os.urandom(TOKEN_BYTES))
+    _least: int = 1
+    _leaving: list[Leaving] = field(default_factory=list)
+
+    def add(
+        self, new: NewDocuments, when_appended: Callable[[], None], *, replacing: bool = False
+    ) -> list[Enrolled]:
+        """Judge and store documents; return what became of each when all is durable.
+
+        Args:
+            new: The documents.
+            when_appended: Called when they are in their buckets: others get higher numbers then.
+            replacing: Remove documents that have one of the ids and another content.
+        """
+        done: dict[int, Enrolled] = {}
+        rows = list(range(len(new.ids)))
+        if not rows:
+            return []
+        for attempt in count():
+            rows = self._attempt(new, rows, done, when_appended, replacing)
+            if not rows:
+                break
+            longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+            time.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
+        self.tidy(time.monotonic() - TIDY_SECONDS)
+        return [done[row] for row in range(len(new.ids))]
+
+    def _attempt(
+        self,
+        new: NewDocuments,
+        rows: list[int],
+        done: dict[int, Enrolled],
+        when_appended: Callable[[], None],
+        replacing: bool,
+    ) -> list[int]:
+        """Add documents under new numbers; return the rows of those that have to begin again."""
+        part = _select(new, rows)
+        numbers = self._allocate(len(rows))
+        attempt = _Attempt(self, part, numbers)
+        # Buckets must not get the number of another document, so this comes first.
+        if refused := self._begin(part, numbers):
+            attempt.give_up([row for row in range(len(rows)) if row not in refused])
+            return rows
+        columns = attempt.keys.shape[1]
+        repeated = np.repeat(np.array(numbers, np.int64), columns)
+        appended = self.buckets.append(attempt.keys.reshape(-1), repeated, durable=True)
+        when_appended()
+        try:
+            outcome = attempt.run(appended, replacing)
+        except TablesBehind:  # somebody removed what it was compared with
+            attempt.give_up(range(len(rows)))
+            return rows
+        done |= {rows[place]: each for place, each in outcome.items()}
+        return [row for place, row in enumerate(rows) if place not in outcome]
+
+    def _allocate(self, documents: int) -> list[int]:
+        """Take a range of numbers."""
+        keyspace = self.store.keyspace
+        call = Call.of_script(
+            load_script("allocate"),
+            [keyspace.meta, keyspace.counter],
+            [self.store.identity, documents, self._least],
+        )
+        last: int = self.store.run([call])[0]
+        return list(range(last - documents + 1, last + 1))
+
+    @property
+    def pending(self) -> bytes:
+        """The state of documents that this process is adding."""
+        return PENDING + self._token
+
+    def _begin(self, new: NewDocuments, numbers: list[int]) -> set[int]:
+        """Store documents as pending; return the places of those whose numbers they can't have."""
+        packed = _pack_documents(new, numbers, self.view)
+        by_block: dict[int, list[int]] = {}
+        for place, number in enumerate(numbers):
+            by_block.setdefault(number // BLOCK, []).append(place)
+        calls, keyspace = [], self.store.keyspace
+        for places in by_block.values():
+            first = numbers[places[0]]
+            columns = [keyspace.of_document(letter, first) for letter in "srht"]
+            keys = [keyspace.partition_meta(keyspace.partition_of(first)), *columns]
+            arguments: list[Any] = [self.store.identity, self.pending]
+            for place in places:
+                arguments += [offset_of(numbers[place]), *packed[place]]
+            calls.append(Call.of_script(load_script("begin"), keys, arguments))
+        refused: set[int] = set()
+        for places, reply in zip(by_block.values(), self.store.run(calls), strict=True):
+            refused |= {places[at if at >= 0 else -1 - at] for at in reply}
+            if any(at >= 0 for at in reply):  # the counter has lost numbers in a failover
+                self._least = numbers[-1] + TAKEN_JUMP
+        return refused
+
+    # Buckets that documents have to leave
+
+    def leave_later(
+        self, keys: NDArray[np.uint64], numbers: NDArray[np.int64], floor: int = 0
+    ) -> None:
+        """Have documents leave buckets a while from now; both arrays are of the same length."""
+        if len(keys):
+            self._leaving.append(Leaving(time.monotonic(), keys, numbers, floor))
+
+    def tidy(self, until: float | None = None) -> None:
+        """Take documents out of the buckets that they were to leave until a point in time."""
+        due = [each for each in self._leaving if until is None or each.since <= until]
+        if not due:
+            return
+        self._leaving = self._leaving[len(due) :]
+        keys = np.concatenate([each.keys for each in due])
+        numbers = np.concatenate([each.numbers for each in due])
+        self.buckets.leave(keys, numbers, max(each.floor for each in due))
+
+
+class _Attempt:
+    """Documents under the numbers of one attempt."""
+
+    def __init__(self, enrolment: Enrolment, new: NewDocuments, numbers: list[int]) -> None:
+        self._enrolment, self._new, self._numbers = enrolment, new, numbers
+        self.keys = bucket_keys(new.arrivals.keys, new.arrivals.content, new.ids)
+        self._documents, self._removal = enrolment.documents, enrolment.removal
+        self._floors = np.zeros(len(numbers), np.int64)
+
+    def run(self, appended: Appended, replacing: bool) -> dict[int, Enrolled]:
+        """Return what became of the documents, by place, without those that must begin again."""
+        self._floors = appended.floors.reshape(self.keys.shape).max(axis=1)
+        meeting = Meeting.of(self._numbers, self.keys, appended, self._documents)
+        rows = self._go_on(meeting, list(range(len(self._numbers))))
+        while True:
+            wait_for(meeting, rows, self._documents, self._enrolment.lease, self._removal.end_wait)
+            remaining = self._go_on(meeting, rows)
+            if remaining == rows:
+                break
+            rows = remaining
+        done, rows = self._stored_ids(meeting, rows, replacing)
+        decided = judge(
+            meeting, rows, self._new.arrivals, self._enrolment.view, self._enrolment.counters
+        )
+        settled = self._settle(decided)
+        self.leave_full(meeting, [row for row in settled if decided[row].kind == KEPT])
+        return done | settled
+
+    def _go_on(self, meeting: Meeting, rows: list[int]) -> list[int]:
+        """Give up the numbers of documents that met a higher one; return the rows of the others."""
+        lost = {
+            row for row in rows if self._numbers[row] < self._floors[row] or meeting.met_later(row)
+        }
+        self.give_up(sorted(lost))
+        return [row for row in rows if row not in lost]
+
+    def give_up(self, rows: Sequence[int]) -> None:
+        """Abandon the numbers of documents."""
+        if not rows:
+            return
+        enrolment = self._enrolment
+        numbers = [self._numbers[row] for row in rows]
+        enrolment.store.settle([Change(number, enrolment.pending, ABANDONED) for number in numbers])
+        enrolment.store.erase(numbers, ABANDONED)
+        self._leave_later(rows, self.keys.shape[1])
+
+    def _leave_later(self, rows: Sequence[int], columns: int, floor: int = 0) -> None:
+        """Have documents leave the first of their buckets."""
+        chosen = self.keys[list(rows), :columns]
+        numbers = np.repeat(np.array([self._numbers[row] for row in rows], np.int64), columns)
+        self._enrolment.leave_later(chosen.reshape(-1), numbers, floor)
+
+    def _stored_ids(
+        self, meeting: Meeting, rows: list[int], replacing: bool
+    ) -> tuple[dict[int, Enrolled], list[int]]:
+        """Look for documents that have the ids; return the answers to those that are not added.
+
+        Returns also the rows of those whose ids are free. Documents that are replaced are removed,
+        and the new ones begin again.
+        """
+        column = self.keys.shape[1] - 1
+        holders = {row: meeting.holders(row, column, STORED) for row in rows}
+        stored = self._documents.rows(sorted({one for each in holders.values() for one in each}))
+        done: dict[int, Enrolled] = {}
+        replaced: list[int] = []
+        ended: list[int] = []
+        for row, listed in holders.items():
+            same = [stored[one] for one in listed if one in stored]
+            same = [one for one in same if one.id == self._new.ids[row]]
+            if not same:
+                continue
+            ended.append(row)
+            if same[0].content == self._new.arrivals.content[row].tobytes():
+                done[row] = Enrolled(same[0], again=True)
+            elif replacing:
+                replaced.append(same[0].number)
+            else:
+                done[row] = Enrolled(same[0], conflict=True)
+        self.give_up(ended)
+        if replaced:
+            self._removal.remove(replaced)
+        return done, [row for row in rows if row not in set(ended)]
+
+    def _settle(self, decided: dict[int, State]) -> dict[int, Enrolled]:
+        """Store decisions; return those that were stored, by row. The others begin again."""
+        kept = [row for row, state in decided.items() if state.kind == KEPT]
+        copies = [row for row, state in decided.items() if state.kind == COPY]
+        done = self._store(decided, kept)
+        # Copies of documents of this attempt join after those are kept.
+        joined = self._enrolment.store.join(
+            [(decided[row].witness or 0, self._numbers[row]) for row in copies]
+        )
+        is_kept = dict(zip(copies, joined, strict=True))
+        done += self._store(decided, [row for row in copies if is_kept[row]])
+        self.give_up(sorted(set(decided) - set(done)))
+        ended = [row for row in done if decided[row].kind == COPY]
+        if ended:
+            floor = max(self._numbers[row] for row in ended)
+            self._leave_later(ended, self.keys.shape[1] - 1, floor)
+        return {row: Enrolled(self._row(row, decided[row])) for row in done}
+
+    def _store(self, decided: dict[int, State], rows: Sequence[int]) -> list[int]:
+        """Store decisions; return the rows of those that were pending still."""
+        numbers, pending = self._numbers, self._enrolment.pending
+        settled = self._enrolment.store.settle(
+            [Change(numbers[row], pending, decided[row].pack(numbers[row])) for row in rows],
+            durable=True,
+        )
+        return [row for row, done in zip(rows, settled, strict=True) if done]
+
+    def leave_full(self, meeting: Meeting, kept: Sequence[int]) -> None:
+        """Have kept documents leave the buckets that have as many leaders as they may."""
+        limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
+        shared, counts = np.unique(self.keys[list(kept), :bands], return_counts=True)
+        full = {
+            key
+            for key, count in zip(shared.tolist(), counts.tolist(), strict=True)
+            if count + len(meeting.members.get(key, ())) > limit
+        }
+        states, pairs = meeting.states, []
+        for key in full:
+            met = meeting.members.get(key, ())
+            leaders = {each for each in met if states[each].kind == KEPT}
+            for row in sorted(kept):
+                if key in self.keys[row, :bands]:
+                    number = self._numbers[row]
+                    if sum(each < number for each in leaders) >= limit:
+                        pairs.append((key, number))
+                    leaders.add(number)
+        self._enrolment.overflow.add(pairs)
+
+    def _row(self, row: int, state: State) -> Row:
+        new = self._new
+        return Row(
+            self._numbers[row],
+            new.ids[row],
+            new.arrivals.content[row].tobytes(),
+            state.witness,
+            state.similarity,
+            state.exact,
+            new.added,
+            new.metadata[row],
+        )
+
+
+def _select(new: NewDocuments, rows: list[int]) -> NewDocuments:
+    """Return some of the documents."""
+    if len(rows) == len(new.ids):
+        return new
+    return NewDocuments(
+        select_arrivals(new.arrivals, rows),
+        [new.ids[row] for row in rows],
+        [new.metadata[row] for row in rows],
+        [new.texts[row] for row in rows],
+        new.added,
+    )
+
+
+def _pack_documents(
+    new: NewDocuments, numbers: list[int], view: View
+) -> list[tuple[bytes, bytes, bytes]]:
+    """Return the record, the shingles and the text of each document as they are stored."""
+    arrivals = new.arrivals
+    signatures = view.codec.pack(arrivals.keys, arrivals.compared, arrivals.apart)
+    sets: list[bytes] = [b""] * len(numbers)
+    if (found := arrivals.sets) is not None:
+        spans = pairwise(found.offsets.tolist())
+        sets = [
+            add_sum(number, found.data[begin:end].tobytes())
+            for number, (begin, end) in zip(numbers, spans, strict=True)
+        ]
+    packed = []
+    for place, number in enumerate(numbers):
+        content, text = arrivals.content[place].tobytes(), new.texts[place]
+        record = Record(
+            new.ids[place], content, new.added, new.metadata[place], bytes(signatures[place])
+        )
+        stored = b"" if text is None else add_sum(number, text)
+        packed.append((record.pack(number), sets[place], stored))
+    return packed

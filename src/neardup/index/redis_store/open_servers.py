@@ -1,0 +1,122 @@
+"""Open an index on Redis, for `Index`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from neardup.errors import IndexLocked, UsageError
+from neardup.index.generation import OpenOptions
+from neardup.index.open_index import require_settings
+from neardup.index.redis_store.address import RedisAddress
+from neardup.index.redis_store.servers import Servers, check_configuration
+from neardup.index.redis_store.shared_generation import (
+    SharedGeneration,
+    create_index,
+    finish_creation,
+    read_meta,
+)
+from neardup.index.settings import IndexSettings, new_options
+from neardup.keys import Key
+from neardup.spec import Spec
+
+
+@contextmanager
+def new_index(
+    address: RedisAddress, settings: IndexSettings, key: Key | None = None
+) -> Iterator[SharedGeneration]:
+    """Make an index, and yield it to be loaded; nobody else opens it before the block ends."""
+    servers = Servers(address)
+    try:
+        if not create_index(servers, settings, loading=True):
+            raise UsageError(
+                f"{address} holds an index: give another name (?name=NAME), or another address"
+            )
+        meta = read_meta(servers) or {}
+        finish_creation(servers, meta)
+        yield SharedGeneration(servers, meta, key, OpenOptions(), read_only=True)
+    finally:
+        servers.close()
+
+
+class OpenServers:
+    """An open index on servers. Usable in any thread."""
+
+    def __init__(self, address: RedisAddress, generation: SharedGeneration) -> None:
+        self.path, self.generation = str(address), generation
+        self._closing, self._closed = threading.Lock(), False
+
+    @classmethod
+    def open(
+        cls,
+        address: RedisAddress,
+        spec: Spec | None,
+        key: Key | None,
+        options: dict[str, Any],
+        how: OpenOptions,
+        *,
+        keep_texts: bool | None,
+        within: str | None,
+        read_only: bool,
+        replicas: int,
+    ) -> OpenServers:
+        """Open an index; make one if the servers have none of this name.
+
+        Args:
+            address: The servers and the name of the index.
+            spec: The specification that the caller requires, or of a new index.
+            key: The key of a keyed hash.
+            options: The options that the caller requires, or of a new index.
+            how: How the index works in this process.
+            keep_texts: Whether texts are stored; None for no requirement.
+            within: The column of the groups; None for none, or as the index has it.
+            read_only: Only query it.
+            replicas: The replicas that have to have a document before it is acknowledged.
+        """
+        servers = Servers(address, replicas)
+        try:
+            check_configuration(servers, how.say)
+            meta = read_meta(servers)
+            if meta is None:
+                if read_only:
+                    raise UsageError(
+                        f"{address} holds no index: give another address or name (?name=NAME), or "
+                        "make one by adding documents"
+                    )
+                made = new_options(spec, key, options)
+                create_index(servers, IndexSettings(made, bool(keep_texts), within=within or ""))
+                meta = read_meta(servers) or {}
+            if meta["loading"]:
+                raise IndexLocked(
+                    f"{address} is being loaded from an exported file: wait until that is done, or "
+                    "delete what is left of a load that failed (docs/cluster.md)"
+                )
+            if meta["unfinished"]:
+                finish_creation(servers, meta)
+            settings = IndexSettings.of_stored(meta, str(address))
+            require_settings(str(address), settings, spec, key, options, keep_texts, within)
+            return cls(address, SharedGeneration(servers, meta, key, how, read_only=read_only))
+        except BaseException:
+            servers.close()
+            raise
+
+    @contextmanager
+    def while_open(self) -> Iterator[SharedGeneration]:
+        """Yield the generation."""
+        if self._closed:
+            raise UsageError(f"{self.path} is closed: open it again")
+        yield self.generation
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Finish queued requests, and close the connections."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self.generation.close()

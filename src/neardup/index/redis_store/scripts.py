@@ -1,0 +1,23 @@
+"""The Lua scripts that Redis runs; each is a file in `scripts/`, which says what it does."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from typing import NamedTuple
+
+
+class Script(NamedTuple):
+    """A script, and the digest that Redis knows it by."""
+
+    name: str
+    source: bytes
+    digest: bytes
+
+
+@cache
+def load_script(name: str) -> Script:
+    """Return the script of a file in `scripts/`."""
+    source = files(__package__).joinpath("scripts", f"{name}.lua").read_bytes()
+    return Script(name, source, sha1(source, usedforsecurity=False).hexdigest().encode())

@@ -1,0 +1,31 @@
+-- Take documents out of buckets.
+-- KEYS: meta; then slices. ARGV: identity, number of slices, floor, entries as for append.
+-- No number below the floor can be appended any more without being given up: its bucket may have
+-- lost a member that it had to meet. Returns the number of slices.
+local meta = redis.call('HMGET', KEYS[1], 'identity', 'slices', 'floor')
+if meta[1] ~= ARGV[1] then return -1 end
+if meta[2] ~= ARGV[2] then return tonumber(meta[2]) end
+if tonumber(ARGV[3]) > tonumber(meta[3] or 0) then
+  redis.call('HSET', KEYS[1], 'floor', ARGV[3])
+end
+local entries, emptied = ARGV[4], 0
+for at = 1, #entries, 15 do
+  local high, low = string.byte(entries, at, at + 1)
+  local slice = KEYS[high * 256 + low + 2]
+  local key, number = string.sub(entries, at + 2, at + 9), string.sub(entries, at + 10, at + 14)
+  local members = redis.call('HGET', slice, key) or ''
+  for place = 1, #members, 5 do
+    if string.sub(members, place, place + 4) == number then
+      members = string.sub(members, 1, place - 1) .. string.sub(members, place + 5)
+      if members == '' then
+        redis.call('HDEL', slice, key)
+        emptied = emptied + 1
+      else
+        redis.call('HSET', slice, key, members)
+      end
+      break
+    end
+  end
+end
+if emptied > 0 then redis.call('HINCRBY', KEYS[1], 'buckets', -emptied) end
+return tonumber(meta[2])

@@ -1,0 +1,393 @@
+"""The servers of an index: commands go to the one that has their key, and are repeated if it fails.
+
+A `Call` must be repeatable: when a connection breaks, nobody knows whether its command was carried
+out, and it is sent again. All scripts of `scripts/` are. Commands of one `run` are sent to all
+servers before the first reply is read.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from neardup.errors import NeardupError, OutputError, ServersUnavailable, UsageError
+from neardup.index.redis_store.address import PASSWORD, RedisAddress
+from neardup.index.redis_store.scripts import Script
+
+RETRY_SECONDS: Final = 30.0
+"""How long a command is repeated: a failover takes some seconds."""
+REPLY_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
+Server = tuple[str, int]
+
+
+class Call(NamedTuple):
+    """A command for the server that has a key."""
+
+    key: bytes
+    command: tuple[Any, ...]
+    script: Script | None = None
+    """The script that the command runs, for a server that does not know it yet."""
+
+    @classmethod
+    def of_script(cls, script: Script, keys: Sequence[bytes], arguments: Sequence[Any]) -> Call:
+        """Run a script; all of its keys are of the same partition."""
+        command = (b"EVALSHA", script.digest, len(keys), *keys, *arguments)
+        return cls(keys[0], command, script)
+
+    @property
+    def with_source(self) -> tuple[Any, ...]:
+        """The command with the source of its script instead of the digest."""
+        if self.script is None:
+            return self.command
+        return (b"EVAL", self.script.source, *self.command[2:])
+
+
+class Servers:
+    """Connections to one server, or to the masters of a cluster. Any thread may use it."""
+
+    def __init__(self, address: RedisAddress, replicas: int = 0) -> None:
+        self.address, self.replicas = address, replicas
+        self._redis = _import_redis()
+        # Clients are partly untyped in redis-py.
+        self._clients: dict[Server, Any] = {}
+        self._guard = threading.Lock()
+        self._slots: list[Server] | None = None
+        """The master of each slot of a cluster; None for a single server."""
+        self._known: list[Server] = list(address.servers)
+        self._find_out()
+
+    @property
+    def is_cluster(self) -> bool:
+        return self._slots is not None
+
+    @property
+    def masters(self) -> list[Server]:
+        """All servers that have keys of the index."""
+        return sorted(set(self._slots)) if self._slots is not None else self._known[:1]
+
+    def run(self, calls: Sequence[Call], *, durable: bool = False) -> list[Any]:
+        """Carry out commands; return their replies, in order.
+
+        Args:
+            calls: The commands; those for one server are carried out in this order.
+            durable: Wait until as many replicas have what was written as the index asks for.
+        """
+        replies: list[Any] = [None] * len(calls)
+        waiting = dict(enumerate(calls))
+        begun, pause = time.monotonic(), FIRST_PAUSE
+        while waiting:
+            failure = self._attempt(waiting, replies, self.replicas if durable else 0)
+            if failure is None:
+                continue
+            if time.monotonic() - begun > RETRY_SECONDS:
+                raise self._unavailable(failure)
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
+            pause = min(2 * pause, LONGEST_PAUSE)
+            self._find_out_again()
+        return replies
+
+    def memory_used(self) -> dict[Server, int]:
+        """Return the bytes of memory that each master uses, for whatever it has."""
+        return {
+            server: int(self._client(server).info("memory")["used_memory"])
+            for server in self.masters
+        }
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            client.close()
+
+    # One attempt
+
+    def _attempt(
+        self, waiting: dict[int, Call], replies: list[Any], replicas: int
+    ) -> Exception | None:
+        """Send all commands that wait, and take those that were answered out of `waiting`.
+
+        Returns the reason why some were not, if the servers have to be given time.
+        """
+        by_server: dict[Server, list[int]] = {}
+        for place, call in waiting.items():
+            by_server.setdefault(self._server_of(call.key), []).append(place)
+        failure: Exception | None = None
+        sent: list[tuple[Server, Any, list[int]]] = []
+        try:
+            for server, places in by_server.items():
+                try:
+                    connection = self._client(server).connection_pool.get_connection()
+                    sent.append((server, connection, places))
+                    commands = [waiting[place].command for place in places]
+                    if replicas:
+                        commands.append((b"WAIT", replicas, int(REPLY_SECONDS * 500)))
+                    connection.send_packed_command(connection.pack_commands(commands))
+                except self._lost() as error:
+                    failure = self._translated(error)
+                    sent = [each for each in sent if each[0] != server]
+                    self._drop(server)
+            for server, connection, places in sent:
+                found = self._read(server, connection, places, waiting, replies, replicas)
+                failure = found or failure
+        finally:
+            for server, connection, _ in sent:
+                with suppress(Exception):  # what went wrong is raised or repeated already
+                    self._client(server).connection_pool.release(connection)
+        return failure
+
+    def _read(
+        self,
+        server: Server,
+        connection: Any,
+        places: list[int],
+        waiting: dict[int, Call],
+        replies: list[Any],
+        replicas: int,
+    ) -> Exception | None:
+        """Read the replies of one server; return why some of its commands have to be repeated."""
+        errors, failure = self._redis.exceptions, None
+        raised: Exception | None = None
+        for place in places:
+            try:
+                replies[place] = connection.read_response(disconnect_on_error=False)
+                del waiting[place]
+            except errors.AskError as error:
+                try:
+                    replies[place] = self._ask((error.host, error.port), waiting[place])
+                    del waiting[place]
+                except (errors.RedisError, OSError) as asked:
+                    failure = asked
+            except errors.NoScriptError:
+                waiting[place] = waiting[place]._replace(command=waiting[place].with_source)
+            except (
+                errors.MovedError,
+                errors.TryAgainError,
+                errors.ClusterDownError,
+                errors.MasterDownError,
+                errors.ReadOnlyError,
+                errors.BusyLoadingError,
+            ) as error:
+                failure = error
+            except self._lost() as error:
+                connection.disconnect()
+                return self._translated(error)
+            except errors.ResponseError as error:
+                raised = raised or self._refused(server, error)
+        try:
+            reached = int(connection.read_response()) if replicas else 0
+        except self._lost() as error:
+            return self._translated(error)
+        if raised is None and failure is None and reached < replicas:
+            raised = _not_replicated(server, reached, replicas)
+        if raised is not None:
+            raise raised
+        return failure
+
+    def _ask(self, server: Server, call: Call) -> Any:
+        """Carry out a command on the server that a slot is moving to."""
+        with self._client(server).pipeline(transaction=False) as pipeline:
+            pipeline.execute_command("ASKING")
+            pipeline.execute_command(*call.with_source)
+            return pipeline.execute()[-1]
+
+    # Topology
+
+    def _server_of(self, key: bytes) -> Server:
+        if self._slots is None:
+            return self._known[0]
+        from redis.crc import key_slot
+
+        slot: int = key_slot(key)
+        return self._slots[slot]
+
+    def _find_out(self) -> None:
+        """Ask the servers of the address whether they are a cluster, and who has which slot."""
+        failure: Exception | None = None
+        for server in self._known:
+            try:
+                client = self._client(server)
+                if not int(client.info("cluster").get("cluster_enabled", 0)):
+                    self._require_single()
+                    self._known = [server, *(each for each in self._known if each != server)]
+                    return
+                if self.address.database:
+                    raise UsageError(
+                        f"{self.address}: a cluster has no database {self.address.database}: "
+                        "leave it out, and give the index another name (?name=NAME)"
+                    )
+                self._take_slots(client.execute_command("CLUSTER SLOTS"), server)
+                return
+            except self._lost() as error:
+                failure = failure or self._translated(error)
+            except self._redis.exceptions.ResponseError as error:
+                raise self._refused(server, error) from None
+        raise self._unavailable(failure)
+
+    def _require_single(self) -> None:
+        if len(self.address.servers) > 1:
+            raise UsageError(
+                f"{self.address} names {len(self.address.servers)} servers that are no cluster: "
+                "give one of them, or the addresses of a cluster"
+            )
+
+    def _take_slots(self, ranges: Iterable[Any], asked: Server) -> None:
+        slots: list[Server | None] = [None] * 16_384
+        for first, last, master, *_ in ranges:
+            host = master[0].decode() or asked[0]
+            slots[first : last + 1] = [(host, int(master[1]))] * (last + 1 - first)
+        if None in slots:
+            raise ServersUnavailable(
+                f"slot {slots.index(None)} of the cluster {self.address} has no master: bring its "
+                "server back, or cover the slot (redis-cli --cluster fix)"
+            )
+        found = [server for server in slots if server is not None]
+        self._slots = found
+        self._known = [*dict.fromkeys([*found, *self._known])]
+
+    def _find_out_again(self) -> None:
+        """Look where the slots are now; if nobody tells, go on with what is known."""
+        if self._slots is None:
+            return
+        with self._guard, suppress(NeardupError):
+            self._find_out()
+
+    def _client(self, server: Server) -> Any:
+        client = self._clients.get(server)
+        if client is None:
+            client = self._clients.setdefault(server, self._connect(server))
+        return client
+
+    def _connect(self, server: Server) -> Any:
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        address = self.address
+        how: dict[str, Any] = {"ssl_ca_certs": address.ca_file} if address.tls else {}
+        return self._redis.Redis(
+            host=server[0],
+            port=server[1],
+            db=address.database,
+            username=address.user,
+            password=address.password,
+            ssl=address.tls,
+            socket_timeout=REPLY_SECONDS,
+            socket_connect_timeout=CONNECT_SECONDS,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            **how,
+        )
+
+    def _drop(self, server: Server) -> None:
+        """Close the connections to a server that does not answer."""
+        if (client := self._clients.pop(server, None)) is not None:
+            client.connection_pool.disconnect()
+
+    # Errors
+
+    def _lost(self) -> tuple[type[Exception], ...]:
+        errors = self._redis.exceptions
+        return (errors.ConnectionError, errors.TimeoutError, OSError)
+
+    def _translated(self, error: Exception) -> Exception:
+        """Raise what repeating can't cure; return other errors."""
+        if isinstance(error, self._redis.exceptions.AuthenticationError):
+            raise self._refused(None, error) from None
+        return error
+
+    def _refused(self, server: Server | None, error: Exception) -> NeardupError:
+        errors, text = self._redis.exceptions, str(error)
+        where = str(self.address) if server is None else f"{server[0]}:{server[1]}"
+        if isinstance(error, (errors.AuthenticationError, errors.NoPermissionError)) or (
+            text.startswith(("WRONGPASS", "NOAUTH", "NOPERM"))
+        ):
+            return UsageError(
+                f"{where} refuses the user or the password ({text.partition(' ')[0]}): give them "
+                f"in {PASSWORD}, or allow the user what docs/cluster.md lists"
+            )
+        if isinstance(error, errors.OutOfMemoryError) or "OOM" in text:
+            return OutputError(
+                f"{where} has no memory left (maxmemory): nothing was written; give it more, or "
+                "add servers"
+            )
+        if "MISCONF" in text:
+            return OutputError(f"{where} can't save its data ({text}): mend its disk")
+        return ServersUnavailable(f"{where} answered {text[:200]}")
+
+    def _unavailable(self, failure: Exception | None) -> ServersUnavailable:
+        reason = "no server is named" if failure is None else str(failure)
+        return ServersUnavailable(
+            f"{self.address} can't be reached ({reason}): start the servers, or give other ones"
+        )
+
+
+def _not_replicated(server: Server, reached: int, replicas: int) -> ServersUnavailable:
+    return ServersUnavailable(
+        f"{reached} of {replicas} replicas of {server[0]}:{server[1]} have what was written: it is "
+        "stored, and may be lost if the server fails now; send it again, or open the index with "
+        "fewer replicas"
+    )
+
+
+def _import_redis() -> Any:
+    try:
+        import redis
+    except ImportError:
+        raise UsageError("an index on Redis needs redis-py: pip install 'neardup[redis]'") from None
+    return redis
+
+
+Say = Callable[[str], None]
+EVICTING: Final = ("allkeys-lru", "allkeys-lfu", "allkeys-random")
+
+
+def check_configuration(servers: Servers, say: Say) -> None:
+    """Refuse servers that delete keys when they are full; say what they may lose in a crash."""
+    for (host, port), found in _configurations(servers):
+        if found is None:
+            say(
+                f"{host}:{port} does not tell its settings (CONFIG GET), so what a crash may lose "
+                "is not known"
+            )
+            continue
+        if found.get("maxmemory-policy") in EVICTING:
+            raise UsageError(
+                f"{host}:{port} deletes keys when it is full (maxmemory-policy "
+                f"{found['maxmemory-policy']}), and an index would lose documents: set "
+                "maxmemory-policy to noeviction"
+            )
+        if found.get("appendonly") == "yes":
+            say(f"{host}:{port} writes its log with appendfsync {found.get('appendfsync')}")
+        elif found.get("save"):
+            say(
+                f"{host}:{port} has no append-only file: a crash loses what was added since its "
+                "last snapshot; set appendonly to yes"
+            )
+        else:
+            say(
+                f"{host}:{port} stores nothing on disk: a crash loses the whole index; set "
+                "appendonly to yes"
+            )
+
+
+def _configurations(
+    servers: Servers,
+) -> Iterable[tuple[Server, Mapping[str, str] | None]]:
+    names = ("maxmemory-policy", "appendonly", "appendfsync", "save")
+    for server in servers.masters:
+        try:
+            listed = servers._client(server).execute_command("CONFIG GET", *names)
+        except servers._redis.exceptions.ResponseError:  # not allowed, as many providers have it
+            yield server, None
+            continue
+        if not isinstance(listed, dict):
+            listed = dict(zip(listed[::2], listed[1::2], strict=True))
+        yield server, {_text(name): _text(value) for name, value in listed.items()}
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
