@@ -72,6 +72,8 @@ class Generation:
         self.store, self.key, self.lock, self._say = store, key, lock, how.say
         self.snapshot_sequence = 0
         self._writes, self._adopted, self._closed = lock is not None, False, False
+        if lock is not None:
+            store.guard = lock.require_held
         self._spills = snapshot.SpillFolders(
             store.path.parent, how.memory, read_only=not self._writes
         )
@@ -135,6 +137,8 @@ class Generation:
         `counters` are those of the index, which are counted on.
         """
         self._adopted, self.counters = True, counters
+        if lock is not None:
+            self.store.guard = lock.require_held
         self.sketcher = replace(self.sketcher, counters=counters)
         if self.writer is not None:
             self.writer.go_on_counting(counters)

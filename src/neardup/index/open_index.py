@@ -128,7 +128,7 @@ class OpenIndex:
         if former.shadow is not None:
             former.shadow.close()
         self._former.append(former.store)
-        generation.adopt(former.counters)
+        generation.adopt(former.counters, self._lock)
         self.generation = generation
         if former.writer is not None and generation.writer is not None:
             former.writer.hand_over(generation.writer)

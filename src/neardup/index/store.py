@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -25,7 +26,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError, OutputError
+from neardup.errors import FormatError, IndexLocked, OutputError
 from neardup.formats.tables import write_error
 from neardup.index.connections import Connections
 
@@ -92,10 +93,16 @@ def blob_sum(number: int, data: Any) -> int:
 
 
 class Store:
-    """An open file. Any thread may read; one thread writes, inside of `transaction`."""
+    """An open file. Any thread may read; one thread writes, inside of `transaction`.
+
+    A commit is refused if another process has written since the file was opened: the tables of this
+    process would lack its documents.
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self.guard: Callable[[], None] = lambda: None
+        """Called in each transaction; raises if this process may not write any more."""
         self._connections = Connections(path, read_only=read_only)
         self._translated, self._reader = self._connections.translated, self._connections.reader
         self._damaged = self._connections.damaged
@@ -105,6 +112,7 @@ class Store:
                 self._writer = self._connections.writer()
                 self._writer.execute("PRAGMA wal_autocheckpoint=0")
                 self._writer.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES // 4}")
+                self._written = self._read_last_change()
 
     def _check_version(self) -> None:
         self.version: int = self._reader().execute("PRAGMA user_version").fetchone()[0]
@@ -150,12 +158,56 @@ class Store:
         with self._translated():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
+                self.guard()
+                self._require_alone()
                 yield
-                self._writer.execute("COMMIT")
+                last = self._read_last_change()
             except BaseException:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+            self._commit()
+            self._written = last
+
+    def _require_alone(self) -> None:
+        """Refuse to write if another process has written. Called in a transaction."""
+        if self._read_last_change() != self._written:
+            raise IndexLocked(
+                f"{self.path} was written to by another process, though this one has the lock (was "
+                "its file deleted?): close this index, end all but one of the processes that write "
+                "to it, and open it again"
+            )
+
+    def _read_last_change(self) -> int:
+        """Return the number of the last change, as the connection that writes sees it."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name='changes'"
+        row = self._writer.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+    def _commit(self) -> None:
+        """Commit; a commit that fails leaves nothing that a later start could find.
+
+        If the log can't be synced, the commit is complete in it all the same, and would be there
+        after a crash of this process. So a commit that changes nothing is written over it.
+        """
+        try:
+            self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            with suppress(sqlite3.Error):
+                self._writer.execute("BEGIN IMMEDIATE")
+                query = "SELECT name, value FROM meta WHERE name='parent'"
+                setting = self._writer.execute(query).fetchone() or ("parent", "")
+                self._writer.execute("DELETE FROM meta WHERE name='parent'")
+                self._writer.execute("INSERT INTO meta VALUES(?, ?)", setting)
+                self._writer.execute("COMMIT")
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
 
     def add(self, rows: Iterable[Row]) -> None:
         """Append documents, and record the changes."""
