@@ -79,6 +79,9 @@ class StoredDocuments(Protocol):
     def snapshot(self) -> AbstractContextManager[None]: ...
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]: ...
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]: ...
 
 
 class StoreChange(NamedTuple):
@@ -369,6 +372,69 @@ class Store:
             blobs[number] = data
         return blobs
 
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]:
+        """Return the blobs of the first documents, until they have `most` bytes.
+
+        Args:
+            table: Signatures, shingles or texts.
+            numbers: The numbers of the documents, ascending.
+            most: The bytes after which no more are read; at least one document is.
+
+        Returns:
+            The blobs of the documents that have them, by number, and how many of the numbers were
+            read.
+        """
+        blobs: dict[int, bytes] = {}
+        size = 0
+        with self._translated():
+            for start in range(0, len(numbers), AT_ONCE[-1]):
+                query, places = self._query(table, numbers[start : start + AT_ONCE[-1]])
+                with closing(self._reader().execute(f"{query} ORDER BY number", places)) as rows:
+                    for number, data, expected in rows:  # one after the other: each may be long
+                        if blob_sum(number, data) != expected:
+                            raise self._damaged(f"checksum of {table} {number}")
+                        blobs[number] = data
+                        size += len(data)
+                        if size >= most:
+                            return blobs, bisect_right(numbers, number)
+        return blobs, len(numbers)
+
+    def blob_sizes(self, table: str, numbers: Sequence[int]) -> dict[int, int]:
+        """Return the bytes of the signatures, shingles or texts, without reading them."""
+        sizes: dict[int, int] = {}
+        with self._translated():
+            for start in range(0, len(numbers), AT_ONCE[-1]):
+                query, places = self._query(
+                    table, numbers[start : start + AT_ONCE[-1]], "number, length(data)"
+                )
+                sizes.update(self._reader().execute(query, places).fetchall())
+        return sizes
+
+    def times(self, after: int, until: int) -> list[tuple[int, float]]:
+        """Return the documents of a range of numbers with the times when they were added.
+
+        The checksums of their rows are not tested: read a row before acting on its time.
+
+        Args:
+            after: The number before the range.
+            until: The last number of the range.
+        """
+        return self._scan("number, added", after, until)
+
+    def metadata(self, after: int, until: int) -> list[tuple[int, str | None]]:
+        """Return the documents of a range of numbers with their metadata; as `times`."""
+        return self._scan("number, metadata", after, until)
+
+    def _scan(self, columns: str, after: int, until: int) -> list[Any]:
+        with self._translated():
+            query = (
+                f"SELECT {columns} FROM documents WHERE number > ? AND number <= ? "  # noqa: S608
+                "ORDER BY number"
+            )
+            return self._reader().execute(query, (after, until)).fetchall()
+
     def counts(self) -> tuple[int, int]:
         """Return the number of documents, and of kept ones."""
         with self._translated():
@@ -402,12 +468,16 @@ class Store:
         """Yield the rows of a table that have these numbers, in any order."""
         with self._translated():
             for start in range(0, len(numbers), AT_ONCE[-1]):
-                batch = numbers[start : start + AT_ONCE[-1]]
-                size = next(size for size in AT_ONCE if size >= len(batch))
-                places = ",".join("?" * size)
-                padded = [*batch, *([-1] * (size - len(batch)))]
-                query = f"SELECT * FROM {table} WHERE number IN ({places})"  # noqa: S608
-                yield from self._reader().execute(query, padded).fetchall()
+                query, places = self._query(table, numbers[start : start + AT_ONCE[-1]])
+                yield from self._reader().execute(query, places).fetchall()
+
+    @staticmethod
+    def _query(table: str, numbers: Sequence[int], columns: str = "*") -> tuple[str, list[int]]:
+        """Return a SELECT of the rows that have these numbers, and its parameters."""
+        size = next(size for size in AT_ONCE if size >= len(numbers))
+        places = ",".join("?" * size)
+        query = f"SELECT {columns} FROM {table} WHERE number IN ({places})"  # noqa: S608
+        return query, [*numbers, *([-1] * (size - len(numbers)))]
 
     def _checked(self, row: Row, expected: int) -> Row:
         if row.sum != expected:
