@@ -242,8 +242,13 @@ class Generation:
         if self.writer is not None:
             writer = self.writer
             return self.between_commits(lambda: find_problems(self.store, writer.view))
-        with self._refreshing, self.store.snapshot():
-            return find_problems(self.store, self._catch_up())
+        with self._refreshing:
+            while True:
+                view = self._catch_up()
+                with self.store.snapshot():
+                    # Tables that are loaded again could be of a later state than this one.
+                    if snapshot.catch_up(view.tables, self.store, view.codec):
+                        return find_problems(self.store, view)
 
     # Writing
 
