@@ -303,17 +303,24 @@ class Generation:
         return self._submit(writer, view, ids, sketched, metadata, replace=replace)
 
     def carry(
-        self, rows: Sequence[Row], texts: Sequence[str], apart: NDArray[np.uint64] | None
+        self,
+        rows: Sequence[Row],
+        texts: Sequence[str],
+        apart: NDArray[np.uint64] | None,
+        *,
+        replace: bool = False,
     ) -> Future[list[Answer]]:
         """Add documents of another generation, which keep their numbers, times and metadata.
 
-        `apart` has the hashes of their groups, if they have groups.
+        `apart` has the hashes of their groups, if they have groups; with `replace` they are here
+        already, with other metadata or another text.
         """
         return self.submit_texts(
             [row.id for row in rows],
             texts,
             [row.metadata for row in rows],
             apart,
+            replace=replace,
             carried=[(row.number, row.added) for row in rows],
         )
 
@@ -336,6 +343,11 @@ class Generation:
             **request,
         )
         return writer.put(request_to_add).done
+
+    def update(self, rows: Sequence[Row]) -> None:
+        """Store other metadata for documents."""
+        writer = self.require_writer()
+        self.between_commits(lambda: writer.update(rows))
 
     def remove(self, id: str) -> bool:
         """Remove a document; return whether it existed."""

@@ -255,14 +255,15 @@ class Index:
         """Judge a document and store it, in one step.
 
         If the id is stored with the same content, its answer is repeated with `again` set, and
-        nothing is added.
+        nothing is added; with `replace`, its metadata and its text are replaced.
 
         Args:
             id: The document's id, up to 1,024 bytes of UTF-8.
             text: Its text; a list of token ids if the specification is of tokens.
             metadata: A dictionary that is stored with the document, as JSON.
-            replace: Replace a stored document that has this id and another content. Without it such
-                an id is a `Conflict`.
+            replace: Replace a stored document that has this id. Without it, an id with another
+                content is a `Conflict`. With the same content, its number, witness and cluster
+                stay, and its metadata and text are those of this call.
             within: The group of the document, if the index was made with `within`: it is compared
                 with documents of the same group only. Those without one are a group, too.
 

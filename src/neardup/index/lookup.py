@@ -164,6 +164,9 @@ class LookupTables:
             self._mark_deleted(removed)
             if rows:
                 self.reach(max(row.number for row in rows))
+                # A document of another generation may be replaced under its own number.
+                self.tombstones -= int(np.count_nonzero(self.dead[numbers]))
+                self.dead[numbers] = 0
             self.bands.put(keys[kept], numbers[kept])
             self.ids.put(ids, numbers)
             self.contents.put(contents, numbers)

@@ -117,6 +117,10 @@ class CommitPlan:
 
     removed: dict[int, Row] = field(default_factory=dict)
     moved: list[Row] = field(default_factory=list)
+    updated: list[Row] = field(default_factory=list)
+    """Stored documents that get other metadata or another text; with the witness of `moved`."""
+    updated_texts: list[tuple[int, bytes]] = field(default_factory=list)
+    """Number and text of the updated documents that have another text."""
     added: list[Row] = field(default_factory=list)
     keys: Keys = field(default_factory=lambda: np.empty((0, 0), np.uint64))
     """Band keys of `rows`: of the moved documents, then of the added ones."""
@@ -127,6 +131,11 @@ class CommitPlan:
     @property
     def rows(self) -> list[Row]:
         return [*self.moved, *self.added]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not (self.removed or self.rows or self.updated)
 
 
 @dataclass
@@ -140,6 +149,11 @@ class _SortedArrivals:
     """Place -> reason."""
     replaced: dict[int, Row] = field(default_factory=dict)
     """Number -> stored row that a new document replaces."""
+    renewed: dict[int, int] = field(default_factory=dict)
+    """Number of a stored row -> place of the last arrival with its id and content, if arrivals
+    replace: its metadata and its text are stored."""
+    last: dict[int, int] = field(default_factory=dict)
+    """The same for new arrivals, by place: an equal one after it replaces it."""
 
 
 class CommitPlanner:
@@ -181,7 +195,8 @@ class CommitPlanner:
             stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
         kinds = self._sort(ids, contents, stored, replacing=requests[0].replace)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
-        plan.texts = [texts[at] for at in kinds.fresh]
+        latest = [kinds.last.get(at, at) for at in kinds.fresh]
+        plan.texts = [texts[at] for at in latest]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
         if (carried := requests[0].carried) is not None:
             placed = [carried[requests[0].places[at]] for at in kinds.fresh]
@@ -190,9 +205,32 @@ class CommitPlanner:
         verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
         plan.added = [
             Row(number, ids[at], contents[at], *verdict, added, metadata[at])
-            for at, verdict, (number, added) in zip(kinds.fresh, verdicts, placed, strict=True)
+            for at, verdict, (number, added) in zip(latest, verdicts, placed, strict=True)
         ]
+        self._plan_updates(plan, kinds, metadata, texts)
         return Addition(requests, plan, kinds)
+
+    def _plan_updates(
+        self,
+        plan: CommitPlan,
+        kinds: _SortedArrivals,
+        metadata: Sequence[str | None],
+        texts: Sequence[bytes | None],
+    ) -> None:
+        """Plan what replaces metadata and texts of stored documents whose content stays."""
+        renewed = {number: at for number, at in kinds.renewed.items() if number not in plan.removed}
+        if not renewed:
+            return
+        moved = {row.number: row for row in plan.moved}
+        rows = {row.number: row for row in kinds.again.values() if isinstance(row, Row)}
+        stored = self.view.store.blobs("texts", list(renewed))
+        for number, at in renewed.items():
+            row, text = moved.get(number, rows[number]), texts[at]
+            if text is not None and text != stored.get(number):
+                plan.updated_texts.append((number, text))
+            elif metadata[at] == row.metadata:
+                continue
+            plan.updated.append(row._replace(metadata=metadata[at]))
 
     def _current(self, request: AddRequest) -> Arrivals:
         """Return the arrivals with the keys of the current operating point."""
@@ -206,7 +244,8 @@ class CommitPlanner:
     ) -> _SortedArrivals:
         """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
 
-        An arrival with an id and a content that are stored is repeated, and nothing is added.
+        An arrival with an id and a content that are stored is repeated, and nothing is added; if
+        arrivals replace, its metadata and its text are stored.
         """
         first: dict[str, int] = {}
         kinds = _SortedArrivals()
@@ -214,8 +253,12 @@ class CommitPlanner:
             row, earlier = stored.get(id), first.get(id)
             if earlier is not None and contents[earlier] == content:
                 kinds.again[at] = earlier
+                if replacing:
+                    kinds.last[earlier] = at
             elif earlier is None and row is not None and row.content == content:
                 kinds.again[at] = row
+                if replacing:
+                    kinds.renewed[row.number] = at
             elif not replacing and (earlier is not None or row is not None):
                 kinds.refused[at] = CONFLICT
             else:

@@ -35,7 +35,8 @@ VERSIONS: Final = (1, 2, 3)
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
-"""Kinds of changes. After RETUNED, the operating point is another: tables are loaded again."""
+"""Kinds of changes. MOVED: another witness, or other metadata or another text of equal content.
+After RETUNED, the operating point is another: tables are loaded again."""
 ATTEMPTS: Final = 50
 """How often a full checkpoint is tried."""
 AT_ONCE: Final = (1, 8, 64, 512)
@@ -233,6 +234,23 @@ class Store:
             "UPDATE documents SET witness=?, similarity=?, exact=?, sum=? WHERE number=?",
             [(row.witness, row.similarity, row.exact, row.sum, row.number) for row in rows],
         )
+        self._record(MOVED, [row.number for row in rows])
+
+    def update(self, rows: Sequence[Row], texts: Sequence[tuple[int, bytes]] = ()) -> None:
+        """Store other metadata for documents, and other texts of the same content.
+
+        Args:
+            rows: The documents with their new metadata; their witnesses are those that are stored.
+            texts: The numbers of those that have another text, with the text.
+        """
+        self._writer.executemany(
+            "UPDATE documents SET metadata=?, sum=? WHERE number=?",
+            [(row.metadata, row.sum, row.number) for row in rows],
+        )
+        self._writer.executemany(
+            "DELETE FROM texts WHERE number=?", [(number,) for number, _ in texts]
+        )
+        self.add_blobs("texts", texts)
         self._record(MOVED, [row.number for row in rows])
 
     def remove(self, numbers: Sequence[int]) -> None:

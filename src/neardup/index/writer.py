@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Final, TypeVar
@@ -19,7 +19,7 @@ from neardup.errors import Busy, NeardupError, OutputError, UsageError
 from neardup.index.lookup import LookupTables
 from neardup.index.planner import AddRequest, CallRequest, CommitPlan, CommitPlanner, Request
 from neardup.index.stats import Counters
-from neardup.index.store import CHECKPOINT_BYTES, Store
+from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.view import View
 
 TOGETHER: Final = 2_048
@@ -78,6 +78,10 @@ class IndexWriter:
             self.store.number_after(other)
         self._next = self.store.last_number() + 1
         self.view.tables.mark_deleted((), self.store.last_change())
+
+    def update(self, rows: Sequence[Row]) -> None:
+        """Store other metadata for documents. Called in the writer thread."""
+        self._commit(CommitPlan(updated=list(rows)))
 
     def hand_over(self, successor: IndexWriter) -> None:
         """Forward queued and later requests to another writer. Called in the writer thread."""
@@ -207,7 +211,7 @@ class IndexWriter:
 
     def _commit(self, plan: CommitPlan) -> None:
         """Store the plan, then enter it into the tables."""
-        if not (plan.removed or plan.added):
+        if plan.is_empty:
             return
         begun = time.perf_counter()
         self._housekeeping.finish_checkpoint()
@@ -224,6 +228,8 @@ class IndexWriter:
             self.store.remove(list(plan.removed))
         if plan.moved:
             self.store.move(plan.moved)
+        if plan.updated:
+            self.store.update(plan.updated, plan.updated_texts)
         if not plan.added or plan.arrivals is None:
             return
         self.store.add(plan.added)
