@@ -300,7 +300,11 @@ def clusters(
 
 def remove(
     folder: Dir,
-    ids: Annotated[list[str], argument("ID", "The ids of the documents.")],
+    ids: Annotated[list[str] | None, argument("ID", "The ids of the documents.")] = None,
+    ids_file: Annotated[
+        Path | None,
+        option("FILE", "A file with more ids, one a line; - for standard input.", default="none"),
+    ] = None,
     missing_ok: Annotated[
         bool, flag("Ignore ids that the index does not have.", "--missing-ok")
     ] = False,
@@ -310,11 +314,15 @@ def remove(
     from neardup.errors import UsageError
     from neardup.index.rebuild import count_in_previous
 
+    if not ids and ids_file is None:
+        raise UsageError("no documents to remove: give their ids, or --ids-file")
+    wanted = [*(ids or ()), *(_read_ids(ids_file) if ids_file is not None else ())]
     with open_to_write(folder, key_file) as index:
-        documents = [index.get(id) for id in ids]
-        missing = [id for id in ids if not index.remove(id)]
-    print(f"{len(ids) - len(missing):,} removed")
-    numbers = {document.number for document in documents if document is not None}
+        before = [index.get(id) for id in wanted]
+        removed = index.remove_batch(wanted)
+    missing = [id for id, done in zip(wanted, removed, strict=True) if not done]
+    print(f"{sum(removed):,} removed")
+    numbers = {document.number for document in before if document is not None}
     for name, count in count_in_previous(folder, sorted(numbers)).items():
         print(
             f"the earlier generation {name} still has {count:,} of them: neardup index "

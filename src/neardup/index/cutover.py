@@ -261,8 +261,8 @@ class Follower:
             self._update_metadata([number for number in existing if number not in carried])
 
     def _remove(self, numbers: list[int]) -> None:
-        for row in self.target.store.rows(numbers).values():
-            self.target.remove(row.id)
+        rows = self.target.store.rows(numbers)
+        self.target.remove_batch([row.id for row in rows.values()])
         for number in numbers:
             self._dropped.pop(number, None)
 

@@ -27,7 +27,8 @@ from neardup.index.arrivals import ArrivalSketcher, Groups, SignatureCodec, Sket
 from neardup.index.decider import Decider
 from neardup.index.integrity import find_problems
 from neardup.index.lookup import LookupTables
-from neardup.index.planner import AddRequest, CallRequest, RemoveRequest
+from neardup.index.planner import AddRequest, CallRequest
+from neardup.index.removal import remove_ids
 from neardup.index.settings import IndexSettings
 from neardup.index.shadow import Shadow
 from neardup.index.stats import BucketSizes, Counters, Stats, file_sizes, previous_bytes
@@ -131,10 +132,12 @@ class Generation:
         if not self._adopted:
             self.close()
 
-    def adopt(self, counters: Counters) -> None:
-        """Let an open index own it, which has its own lock and closes it.
+    def adopt(self, counters: Counters, lock: folder.Lock | None) -> None:
+        """Let an open index own it, which closes it.
 
-        `counters` are those of the index, which are counted on.
+        Args:
+            counters: Those of the index, which are counted on.
+            lock: The lock of the index; None if it only reads.
         """
         self._adopted, self.counters = True, counters
         if lock is not None:
@@ -351,7 +354,12 @@ class Generation:
 
     def remove(self, id: str) -> bool:
         """Remove a document; return whether it existed."""
-        return self.require_writer().put(RemoveRequest(id)).done.result()
+        return self.remove_batch([id])[0]
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        """Remove documents; return for each id whether a document had it."""
+        self.require_writer()
+        return remove_ids(self, ids)
 
     def between_commits(self, call: Callable[[], T]) -> T:
         """Have the writer thread call a function between two commits; return its result."""

@@ -440,7 +440,93 @@ class Index:
         >>> index.remove("1"), index.remove("1")
         (True, False)
         """
-        return self._opened.generation.remove(id)
+        return self.remove_batch([id])[0]
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        """Remove many documents. Their copies are judged again once, without any of them.
+
+        It takes as many commits as the documents and their copies need, so that other threads are
+        served in between. If the process ends before it returns, some of them are removed.
+
+        Args:
+            ids: The ids of the documents.
+
+        Returns:
+            For each id, whether a document had it; of a repeated id, for the first one.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "one two six")
+        >>> index.remove_batch(["1", "3", "2"])
+        [True, False, True]
+        """
+        with self._opened.while_open() as generation:
+            return generation.remove_batch(ids)
+
+    def forget(
+        self,
+        older_than: str | float | timedelta,
+        *,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Remove the documents that are older than a duration, as `remove_batch` does.
+
+        If the process ends meanwhile, the next call removes the rest.
+
+        Args:
+            older_than: The duration: `"30d"`, `"12h"`, a number of seconds or a timedelta.
+            by: The field of the metadata that has the date of a document: seconds since 1970 or a
+                date as text. Documents without it stay, and are counted. By default it is the time
+                when a document was added.
+            dry_run: Remove nothing; possible on an index that was opened read-only, too.
+
+        Returns:
+            How many documents were removed, and how many have no date.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "one two six", metadata={"seen": "2020-02-02"})
+        >>> index.forget("30d", by="seen").documents
+        1
+        """
+        expiry = self.forget_in_steps(older_than, by=by)
+        for _ in expiry.find():
+            pass
+        expiry.found.require_dates()
+        if dry_run:
+            return expiry.found
+        for _ in expiry.remove():
+            pass
+        return expiry.result
+
+    def forget_in_steps(
+        self,
+        older_than: str | float | timedelta,
+        *,
+        by: str | None = None,
+        now: float | None = None,
+    ) -> ExpiryPass:
+        """Prepare a pass that forgets documents in steps, for a service that does so beside others.
+
+        Args:
+            older_than: As in `forget`.
+            by: As in `forget`.
+            now: The time, in seconds since 1970; by default that of the clock of the index.
+
+        Returns:
+            The pass, whose steps `find` and `remove` are to be called.
+
+        >>> index = _example()
+        >>> expiry = index.forget_in_steps("30d", now=4e9)
+        >>> len(list(expiry.find())), expiry.found.documents
+        (1, 1)
+        >>> len(list(expiry.remove())), len(index)
+        (1, 0)
+        """
+        seconds = parse_duration(older_than, "older_than")
+        if by is not None and not (isinstance(by, str) and by):
+            raise ParameterError(f"by is the name of a field of the metadata, not {by!r}")
+        before = (self._opened.now() if now is None else now) - seconds
+        return ExpiryPass(self._opened.while_open, before, by)
 
     # Querying
 

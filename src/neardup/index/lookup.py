@@ -110,8 +110,7 @@ class LookupTables:
     def spill_if_over_budget(self) -> bool:
         """Move the tables to disk if they exceed the budget; return whether they were moved.
 
-        Called in the writer thread. Tables below an eighth of the budget stay in memory: moving
-        them would not help, because filters and tombstones take the rest.
+        Called in the writer thread.
         """
         if not self.exceeds_budget(self.warm_bytes):
             return False
@@ -195,8 +194,8 @@ class LookupTables:
         with self.guard.reading():
             dead = self.dead
             if excluded:
-                dead = dead.copy()
-                dead[list(excluded)] = 1
+                numbers, dead = np.array(excluded, np.int64), dead.copy()
+                dead[numbers[numbers < len(dead)]] = 1
             warm = self.bands.find(keys, dead, limit)
             return self.cold.find(keys, dead, limit, 0, warm) if self.cold else warm
 

@@ -92,6 +92,32 @@ class RemoveRequest:
 
 
 @dataclass
+class RemoveSlice:
+    """Some of many documents that are removed together, by their numbers (`removal.py`)."""
+
+    numbers: Sequence[int]
+    together: Sequence[int]
+    """All of the many: copies of the removed ones are judged without them."""
+    done: Future[list[int]] = field(default_factory=Future)
+    """The numbers of those that were there."""
+    documents: int = 0
+    """None: a removal that has begun is not refused because many documents wait."""
+
+
+@dataclass
+class RehomeSlice:
+    """Some of the copies of a document that is about to be removed, to be judged without it."""
+
+    witness: int
+    copies: Sequence[int]
+    together: Sequence[int]
+    """All documents that are about to be removed."""
+    done: Future[int] = field(default_factory=Future)
+    """How many copies were judged."""
+    documents: int = 0
+
+
+@dataclass
 class CallRequest:
     """A function to call between two commits."""
 
@@ -100,7 +126,7 @@ class CallRequest:
     documents: int = 0
 
 
-Request = AddRequest | RemoveRequest | CallRequest
+Request = AddRequest | RemoveRequest | RemoveSlice | RehomeSlice | CallRequest
 
 
 class Judgement(NamedTuple):
@@ -113,7 +139,7 @@ class Judgement(NamedTuple):
 
 @dataclass
 class CommitPlan:
-    """The rows that a commit removes (by number), gives another witness, and adds."""
+    """The rows that a commit removes (by number), gives another witness, updates, and adds."""
 
     removed: dict[int, Row] = field(default_factory=dict)
     moved: list[Row] = field(default_factory=list)
@@ -130,6 +156,7 @@ class CommitPlan:
 
     @property
     def rows(self) -> list[Row]:
+        """The rows that are entered into the tables."""
         return [*self.moved, *self.added]
 
     @property
@@ -169,6 +196,33 @@ class CommitPlanner:
             return None
         plan = CommitPlan(removed={row.number: row})
         self.judge(plan, [], None, [])
+        return plan
+
+    def plan_removal_of(self, numbers: Sequence[int], together: Sequence[int]) -> CommitPlan:
+        """Plan the removal of documents by number; those that don't exist are left out.
+
+        Args:
+            numbers: The documents.
+            together: Documents that are about to be removed too: copies are judged without them.
+        """
+        plan = CommitPlan(removed=self.view.store.rows(numbers))
+        self._judge(plan, self._orphaned_copies(plan.removed), together=together)
+        return plan
+
+    def plan_rehoming(
+        self, witness: int, copies: Sequence[int], together: Sequence[int]
+    ) -> CommitPlan:
+        """Plan another decision about copies of a document that is about to be removed.
+
+        Args:
+            witness: The document.
+            copies: The numbers of copies of it; those that have another witness are left out.
+            together: All documents that are about to be removed: copies are judged without them.
+        """
+        rows = self.view.store.rows(copies)
+        plan = CommitPlan()
+        orphaned = [rows[number] for number in sorted(rows) if rows[number].witness == witness]
+        self._judge(plan, orphaned, together=together)
         return plan
 
     def plan_addition(
@@ -289,10 +343,24 @@ class CommitPlanner:
         Returns:
             The judgements of the arrivals.
         """
-        orphaned = self._orphaned_copies(plan.removed)
+        return self._judge(plan, self._orphaned_copies(plan.removed), contents, arrivals, numbers)
+
+    def _judge(
+        self,
+        plan: CommitPlan,
+        orphaned: Sequence[Row],
+        contents: Sequence[bytes] = (),
+        arrivals: Arrivals | None = None,
+        numbers: Sequence[int] = (),
+        together: Sequence[int] = (),
+    ) -> list[Judgement]:
+        """Judge orphaned copies and arrivals; see `judge`.
+
+        `together` are documents that are excluded besides those that the plan removes.
+        """
         copies = self._identical(contents, {*plan.removed, *(row.number for row in orphaned)})
         rest = [at for at in range(len(contents)) if at not in copies]
-        view = self.view.without(plan.removed)
+        view = self.view.without({*plan.removed, *together})
         parts = []
         if orphaned:
             stored = [row.number for row in orphaned]

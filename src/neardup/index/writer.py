@@ -17,7 +17,16 @@ from typing import Final, TypeVar
 
 from neardup.errors import Busy, NeardupError, OutputError, UsageError
 from neardup.index.lookup import LookupTables
-from neardup.index.planner import AddRequest, CallRequest, CommitPlan, CommitPlanner, Request
+from neardup.index.planner import (
+    AddRequest,
+    CallRequest,
+    CommitPlan,
+    CommitPlanner,
+    RehomeSlice,
+    RemoveRequest,
+    RemoveSlice,
+    Request,
+)
 from neardup.index.stats import Counters
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.view import View
@@ -191,8 +200,12 @@ class IndexWriter:
             first.done.set_result(first.call())
         elif isinstance(first, AddRequest):
             self._add([request for request in requests if isinstance(request, AddRequest)])
-        else:
+        elif isinstance(first, RemoveRequest):
             first.done.set_result(self._remove(first.id))
+        elif isinstance(first, RemoveSlice):
+            first.done.set_result(self._remove_slice(first))
+        else:
+            first.done.set_result(self._rehome_slice(first))
 
     def _add(self, requests: list[AddRequest]) -> None:
         addition = self._planner.plan_addition(requests, self._next, float(self._clock()))
@@ -208,6 +221,17 @@ class IndexWriter:
         self._commit(plan)
         self.counters.removed += 1
         return True
+
+    def _remove_slice(self, request: RemoveSlice) -> list[int]:
+        plan = self._planner.plan_removal_of(request.numbers, request.together)
+        self._commit(plan)
+        self.counters.removed += len(plan.removed)
+        return list(plan.removed)
+
+    def _rehome_slice(self, request: RehomeSlice) -> int:
+        plan = self._planner.plan_rehoming(request.witness, request.copies, request.together)
+        self._commit(plan)
+        return len(plan.moved)
 
     def _commit(self, plan: CommitPlan) -> None:
         """Store the plan, then enter it into the tables."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
@@ -115,6 +115,8 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 READERS: Final = 2
 WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
+REMOVERS: Final = 2
+"""Threads that remove documents: copies that lose their witness may take seconds."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
@@ -169,6 +171,7 @@ class IndexService:
         self._loading: asyncio.Task[None] | None = None
         self._reads = ThreadPoolExecutor(READERS, "read")
         self._writes = ThreadPoolExecutor(WRITERS, "write")
+        self._removals = ThreadPoolExecutor(REMOVERS, "remove")
         self._scans = ThreadPoolExecutor(SCANNERS, "scan")
         self._renders = ThreadPoolExecutor(1, "metrics")
         self._checks = QueryBatcher(
@@ -229,6 +232,11 @@ class IndexService:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writes, change, self.index)
 
+    async def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove documents, in a thread; return for each id whether a document had it."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._removals, self.index.remove_batch, ids)
+
     def start(self) -> None:
         """Start to load the index."""
         self._loading = asyncio.create_task(self._open())
@@ -266,7 +274,7 @@ class IndexService:
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        for pool in (self._reads, self._writes, self._scans, self._renders):
+        for pool in (self._reads, self._writes, self._removals, self._scans, self._renders):
             await loop.run_in_executor(None, pool.shutdown)
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
