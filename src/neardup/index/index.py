@@ -19,12 +19,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self, Unpack, overload
 
 from neardup.errors import Conflict, ParameterError
 from neardup.explanation import PairVerdict
-from neardup.formatting import format_count
+from neardup.formatting import format_count, parse_duration
 from neardup.index import cutover, rebuild
 from neardup.index.answer import (
     PAGE_TEXT_BYTES,
@@ -39,6 +40,7 @@ from neardup.index.answer import (
 from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import export_store
+from neardup.index.expiry import ExpiryPass, Forgotten
 from neardup.index.explain import (
     DocumentExplanation,
     Explanation,

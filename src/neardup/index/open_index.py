@@ -83,6 +83,10 @@ class OpenIndex:
                 raise UsageError(f"{self.path} is closed: open it again")
             yield self.generation
 
+    def now(self) -> float:
+        """Return the time that a document would get that is added now."""
+        return float(self._how.clock())
+
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
