@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neardup.errors import Busy
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
+from neardup.index.expiry import Retention
 from neardup.keys import Key
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
@@ -138,6 +139,7 @@ class IndexService:
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
         supplied_key: an API key with all rights that is not stored in the folder.
+        retention: how long documents stay; None for ever.
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class IndexService:
         golden_every: float = CHECK_SECONDS,
         next_key: Key | None = None,
         supplied_key: str | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self.limits, self.log = limits, log
         self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
@@ -161,7 +164,7 @@ class IndexService:
             self._golden = GoldenWatch(
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
-        self._next_key = next_key
+        self._next_key, self._retention = next_key, retention
         self._upkeep: Upkeep | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
@@ -261,7 +264,9 @@ class IndexService:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
+            self._upkeep = Upkeep(
+                index, self.metrics, self.log.event, self._next_key, retention=self._retention
+            )
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
