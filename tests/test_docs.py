@@ -85,6 +85,7 @@ def test_the_two_commands_of_the_readme_are_targets():
         "index query",
         "index get",
         "index remove",
+        "index forget",
         "index stats",
         "index retune",
         "index compact",

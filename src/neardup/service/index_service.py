@@ -11,7 +11,7 @@ writer of the index (`turns.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neardup.errors import Busy
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
+from neardup.index.expiry import Retention
 from neardup.keys import Key
 from neardup.service import supervisor
 from neardup.service.access import AccessGate
@@ -126,6 +127,8 @@ STORING: Final = 1_024
 """Documents that are being sketched and stored; those of further requests wait for a turn.
 
 Enough for a full batch that is sketched while another is stored, and for all single documents."""
+REMOVERS: Final = 2
+"""Threads that remove documents: copies that lose their witness may take seconds."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
@@ -149,6 +152,7 @@ class IndexService:
         next_key: the secret key of the generation that may replace the current one.
         supplied_key: an API key with all rights that is not stored in the folder.
         audited: whether the log says which key added or removed which ids.
+        retention: how long documents stay; None for ever.
     """
 
     def __init__(
@@ -164,6 +168,7 @@ class IndexService:
         next_key: Key | None = None,
         supplied_key: str | None = None,
         audited: bool = False,
+        retention: Retention | None = None,
     ) -> None:
         self.limits, self.log, self._audited = limits, log, audited
         self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
@@ -177,7 +182,7 @@ class IndexService:
             self._golden = GoldenWatch(
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
-        self._next_key = next_key
+        self._next_key, self._retention = next_key, retention
         self._upkeep: Upkeep | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
@@ -187,6 +192,7 @@ class IndexService:
         self._loading: asyncio.Task[None] | None = None
         self._reads = FairPool(READERS, "read")
         self._writes = FairPool(WRITERS, "write")
+        self._removals = FairPool(REMOVERS, "remove")
         self._scans = FairPool(SCANNERS, "scan")
         self._storing = Turns(STORING)
         self._checkers = ThreadPoolExecutor(CHECKERS, "check")
@@ -273,6 +279,10 @@ class IndexService:
         """Change the index in a thread; the change is durable when this returns."""
         return await self._writes.run(party, partial(change, self.index))
 
+    async def remove(self, party: str, ids: Sequence[str]) -> list[bool]:
+        """Remove documents, in a thread; return for each id whether a document had it."""
+        return await self._removals.run(party, partial(self.index.remove_batch, ids))
+
     def start(self) -> None:
         """Start to load the index."""
         self._loading = asyncio.create_task(self._open())
@@ -298,7 +308,9 @@ class IndexService:
             supervisor.notify(supervisor.READY)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
+            self._upkeep = Upkeep(
+                index, self.metrics, self.log.event, self._next_key, retention=self._retention
+            )
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
@@ -312,7 +324,8 @@ class IndexService:
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        shared = (pool.threads for pool in (self._reads, self._writes, self._scans))
+        pools = (self._reads, self._writes, self._removals, self._scans)
+        shared = (pool.threads for pool in pools)
         for threads in (*shared, self._checkers, self._renders):
             await loop.run_in_executor(None, threads.shutdown)
         if self._index is not None:

@@ -301,7 +301,8 @@ class _Attempt:
                 continue
             ended.append(row)
             if same[0].content == self._new.arrivals.content[row].tobytes():
-                done[row] = Enrolled(same[0], again=True)
+                if not replacing or self._update(same[0].number, row):
+                    done[row] = Enrolled(same[0], again=True)
             elif replacing:
                 replaced.append(same[0].number)
             else:
@@ -310,6 +311,14 @@ class _Attempt:
         if replaced:
             self._removal.remove(replaced)
         return done, [row for row in rows if row not in set(ended)]
+
+    def _update(self, number: int, row: int) -> bool:
+        """Give a stored document the metadata and the text of a new one with the same content."""
+        record = self._documents.records([number]).get(number)
+        if record is None:
+            return False
+        record = record._replace(metadata=self._new.metadata[row])
+        return self._enrolment.store.update(number, record, self._new.texts[row])
 
     def _settle(self, decided: dict[int, State]) -> dict[int, Enrolled]:
         """Store decisions; return those that were stored, by row. The others begin again."""

@@ -16,6 +16,7 @@ from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.generation import OpenOptions
 from neardup.index.lookup import LookupTables
+from neardup.index.planner import RemoveRequest
 from neardup.index.redis_store.buckets import FIRST_SLICES, Buckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import Documents, ListedDocuments
@@ -149,6 +150,11 @@ class SharedGeneration(BaseGeneration):
             BucketSizes(self._buckets.count(), 0, 0, 0, self._overflow.count()),
             self.counters,
         )
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        queue = self.require_queue()
+        requests = [queue.put(RemoveRequest(id)) for id in ids]
+        return [request.done.result() for request in requests]
 
     def verify(self) -> list[str]:
         return self._integrity.verify()
