@@ -68,7 +68,8 @@ class HashRing:
     A node has many points on a ring of 2^64 positions; a key belongs to the node of the first
     point from its own position on. A node that is added takes its share of the keys from all
     others in proportion, one that is removed gives it back, and no other key moves. Each virtual
-    node has eight points: with 160 of them, the shares of ten nodes are within 10 % of fair.
+    node has eight points: with 160 of them, all shares of ten nodes are within 10 % of fair in 998
+    of 1,000 rings.
 
     Nothing is random: nodes, their weights and `vnodes` determine the ring, in any order, in any
     process and in any language (docs/format.md). Safe for several threads: a call sees the ring
