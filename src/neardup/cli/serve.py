@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,10 +26,11 @@ LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
 def serve(
     context: typer.Context,
     data: Annotated[
-        Path,
+        str,
         option(
             "DIR",
-            "The folder of the index; a new index is made if it has none.",
+            "The folder of the index, or its servers: redis://HOST:PORT?name=NAME. A new index is "
+            "made if there is none.",
             default=False,
             panel=INDEX,
         ),
@@ -82,6 +84,16 @@ def serve(
             panel=INDEX,
         ),
     ] = None,
+    replicas: Annotated[
+        int,
+        option(
+            "N",
+            "Of an index on Redis: a document is acknowledged when N replicas of its server have "
+            "it.",
+            panel=INDEX,
+            least=0,
+        ),
+    ] = 0,
     host: Annotated[
         str,
         option(
@@ -162,7 +174,7 @@ def serve(
     from neardup import runtime
     from neardup.errors import SpecMismatch, UsageError
     from neardup.index.index import Index
-    from neardup.index.open_index import check_settings
+    from neardup.index.place import check_settings
     from neardup.index.settings import parse_budget
     from neardup.keys import to_key
     from neardup.service.background import GoldenSet
@@ -194,7 +206,7 @@ def serve(
     guarded = check_access(data, host, proxy, log, supplied)
 
     def load(say: Say) -> Index:
-        return Index.open(data, say=say, **options)
+        return Index.open(data, say=say, replicas=replicas, **options)
 
     watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
@@ -249,23 +261,24 @@ def supplied_key(file: Path | None) -> str | None:
     return key
 
 
-def check_access(data: Path, host: str, proxy: str | None, log: Any, supplied: str | None) -> bool:
+def check_access(data: str, host: str, proxy: str | None, log: Any, supplied: str | None) -> bool:
     """Return whether API keys are required; refuse to serve other machines without any."""
     from neardup.errors import UsageError
     from neardup.service.access import is_loopback
     from neardup.service.api_keys import ApiKeys
 
-    keys = ApiKeys(data, supplied)
-    if not keys.all() and (proxy is not None or not is_loopback(host)):
+    with closing(ApiKeys(data, supplied)) as keys:
+        stored, guarded = keys.all(), keys.guarded
+    if not stored and (proxy is not None or not is_loopback(host)):
         what = "a proxy (--proxy)" if is_loopback(host) else host
         other = "leave out --proxy" if is_loopback(host) else "listen on 127.0.0.1"
         raise UsageError(
             f"{what} can be reached from other machines, and there is no API key: add one with "
-            f"neardup keys add NAME --data {data}, supply one with --api-key-file, or {other}"
+            f"neardup keys add NAME --data {shown(data)}, supply one with --api-key-file, or {other}"
         )
-    if not keys.guarded:
+    if not guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")
-    return keys.guarded
+    return guarded
 
 
 keys = typer.Typer(
@@ -275,7 +288,14 @@ keys = typer.Typer(
     no_args_is_help=True,
 )
 
-Data = Annotated[Path, option("DIR", "The data folder of the service.", default=False)]
+Data = Annotated[
+    str,
+    option(
+        "DIR",
+        "The data folder of the service, or the servers of its index: redis://HOST:PORT?name=NAME.",
+        default=False,
+    ),
+]
 KeyName = Annotated[str, argument("NAME", "The name of the key: what or whom it is for.")]
 
 
@@ -300,14 +320,14 @@ def add_key(
     import sys
     import time
 
-    from neardup.index.folder import read_generations
+    from neardup.index.place import is_stored
     from neardup.service.api_keys import READ, WRITE, ApiKeys
 
-    read_generations(data)  # a folder with other files is refused
-    api_keys = ApiKeys(data)
-    first = not api_keys.guarded
+    is_stored(data)  # a folder with other files is refused
     chosen = tuple(scope or (READ, WRITE))
-    print(api_keys.add(name, chosen, format_time(time.time())))
+    with closing(ApiKeys(data)) as api_keys:
+        first = not api_keys.guarded
+        print(api_keys.add(name, chosen, format_time(time.time())))
     effect = "; requests without a key are refused from now on" if first else ""
     note = f"key {name} ({', '.join(chosen)}), shown this once: Authorization: Bearer KEY{effect}"
     print(note, file=sys.stderr)
@@ -318,14 +338,16 @@ def list_keys(data: Data, as_json: PlainJson = False) -> None:
     """List the keys: name, scopes, time of creation."""
     from neardup.service.api_keys import ApiKeys
 
-    _require_folder(data)
-    api_keys = ApiKeys(data).all()
+    _require_place(data)
+    with closing(ApiKeys(data)) as listed:
+        api_keys = listed.all()
     if as_json:
         rows = ({"name": k.name, "scopes": k.scopes, "created": k.created} for k in api_keys)
         print_json(list(rows))
         return
     if not api_keys:
-        print(f"no keys in {data}: neardup keys add NAME --data {data} makes one")
+        where = shown(data)
+        print(f"no keys in {where}: neardup keys add NAME --data {where} makes one")
     for key in api_keys:
         print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
 
@@ -335,16 +357,25 @@ def revoke_key(name: KeyName, data: Data) -> None:
     """Revoke a key: requests with it are refused from now on."""
     from neardup.service.api_keys import ApiKeys
 
-    _require_folder(data)
-    ApiKeys(data).revoke(name)
+    _require_place(data)
+    with closing(ApiKeys(data)) as api_keys:
+        api_keys.revoke(name)
     print(f"revoked {name}")
 
 
-def _require_folder(data: Path) -> None:
+def _require_place(data: str) -> None:
     """Refuse a folder that does not exist, or is not that of a service."""
     from neardup.errors import UsageError
-    from neardup.index.folder import read_generations
+    from neardup.index.place import is_stored
+    from neardup.index.redis_store.address import is_redis
 
-    if not data.exists():
+    if not is_redis(data) and not Path(data).exists():
         raise UsageError(f"{data} does not exist: give the data folder of a service")
-    read_generations(data)
+    is_stored(data)
+
+
+def shown(data: str) -> str:
+    """Return a folder or an address as messages show it: without a password."""
+    from neardup.index.redis_store.address import RedisAddress, is_redis
+
+    return str(RedisAddress.parse(data)) if is_redis(data) else data

@@ -31,6 +31,7 @@ from neardup.index.additions import Additions
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.folder import ADDITIONS, write_durably
 from neardup.index.load import Loader, new_index
+from neardup.index.redis_store.address import require_folder
 from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, VERSIONS, Row, Store
 from neardup.runtime import SILENT, Progress
@@ -184,16 +185,17 @@ class Export(BlockReader):
 
 def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT) -> int:
     """Make the index of an exported file in a new folder; return its number of documents."""
+    target = require_folder(path, "export or import")
     if not Path(file).exists():
         raise MissingInput(f"{file}: no such file: give one that neardup index export wrote")
     export = Export(Path(file))
     try:
-        with new_index(Path(path), export.settings) as loader:
+        with new_index(target, export.settings) as loader:
             progress.stage("importing", int(export.header["documents"]), "documents")
             _load(export, loader, progress)
             loader.reach(int(export.header["last_number"]))
         if "additions" in export.header:
-            write_durably(Path(path) / ADDITIONS, dict(export.header["additions"]))
+            write_durably(target / ADDITIONS, dict(export.header["additions"]))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise export.damaged(f"its content, {type(error).__name__}") from None
     return loader.documents

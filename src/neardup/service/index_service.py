@@ -15,9 +15,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from neardup.errors import Busy
+from neardup.errors import Busy, ServersUnavailable
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
+from neardup.index.redis_store.address import is_redis
 from neardup.keys import Key
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
@@ -25,6 +26,7 @@ from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Up
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
+from neardup.service.servers_watch import ServersWatch
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
@@ -129,20 +131,20 @@ class IndexService:
     Args:
         load: opens the index; called with a function for messages to the operator.
         limits: the limits of requests and connections.
-        data: the folder with the API keys.
+        data: the folder with the index and the API keys, or the address of its servers.
         log: gets an event for each request, and others.
         guarded: whether API keys are required.
         golden: labelled pairs that are checked periodically.
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
-        supplied_key: an API key with all rights that is not stored in the folder.
+        supplied_key: an API key with all rights that is not stored.
     """
 
     def __init__(
         self,
         load: Callable[[Say], Index],
         limits: ServiceLimits,
-        data: Path,
+        data: str | Path,
         *,
         log: Log,
         guarded: bool,
@@ -152,7 +154,8 @@ class IndexService:
         supplied_key: str | None = None,
     ) -> None:
         self.limits, self.log = limits, log
-        self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
+        self._keys = ApiKeys(data, supplied_key)
+        self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self._golden: GoldenWatch | None = None
         if golden is not None:
@@ -160,7 +163,7 @@ class IndexService:
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
         self._next_key = next_key
-        self._upkeep: Upkeep | None = None
+        self._upkeep: Upkeep | ServersWatch | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
         self.stopping: Callable[[], bool] = lambda: False
@@ -177,24 +180,34 @@ class IndexService:
 
     @property
     def index(self) -> Index:
-        """The index; raises `Busy` while it is being loaded."""
+        """The index; raises `Busy` while it is being loaded, and an error while its servers are
+        silent."""
         if self._index is None:
             raise Busy("the index is being loaded: wait until /readyz answers 200")
+        if (outage := self._outage) is not None:
+            raise ServersUnavailable(outage)
         return self._index
 
+    @property
+    def _outage(self) -> str | None:
+        return self._upkeep.outage if isinstance(self._upkeep, ServersWatch) else None
+
     def stats(self) -> Stats | None:
-        """Return the statistics of the index; None while it is being loaded."""
-        return None if self._index is None else self._index.stats()
+        """Return the statistics of the index; None while there are none."""
+        return None if self._index is None or self._outage is not None else self._index.stats()
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every answer: fingerprint and sequence of the index."""
+        """Return the headers of every answer: fingerprint and sequence of the index.
+
+        An index on Redis would have to ask its servers for the sequence: it is left out.
+        """
         index = self._index
         if index is None:
             return []
-        return [
-            (b"x-neardup-fingerprint", _fingerprint(index.spec)),
-            (b"x-neardup-sequence", b"%d" % index.sequence),
-        ]
+        headers = [(b"x-neardup-fingerprint", _fingerprint(index.spec))]
+        if not is_redis(index.path):
+            headers.append((b"x-neardup-sequence", b"%d" % index.sequence))
+        return headers
 
     async def check(self, text: str, group: str | None = None) -> Answer:
         """Query the index for one text of a group, batched with those of other requests."""
@@ -207,6 +220,11 @@ class IndexService:
         """Return all metrics, also while the index is being loaded."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._renders, self.metrics.render)
+
+    async def count_documents(self) -> int:
+        """Return the number of documents; servers are asked in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._renders, len, self.index)
 
     async def scan(self, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
@@ -253,7 +271,10 @@ class IndexService:
             self.log.event("ready", documents=len(index), sequence=index.sequence)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
+            if is_redis(index.path):
+                self._upkeep = ServersWatch(index, self._keys, self.metrics, self.log.event)
+            else:
+                self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
@@ -271,6 +292,7 @@ class IndexService:
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
+        self._keys.close()
 
 
 @lru_cache(4)

@@ -139,6 +139,14 @@ class SharedGeneration(BaseGeneration):
         """Repair what a failover of servers has left behind; return what was done, a line each."""
         return self._integrity.repair()
 
+    def finish_removals(self) -> int:
+        """Finish the removals that processes which failed have left; return how many there were."""
+        return self._integrity.removal.finish_all()
+
+    def ping(self) -> None:
+        """Raise ServersUnavailable if a server does not answer at this moment."""
+        self._servers.ping()
+
     def close(self) -> None:
         """Finish queued requests, and close the connections."""
         if self.writer is not None:
