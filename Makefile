@@ -13,7 +13,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup java kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
-	bench-online bench-spark demo docs release pictures clean
+	bench-online bench-redis bench-spark demo docs release pictures clean
 
 setup: .venv/ready java
 
@@ -93,7 +93,7 @@ soak: setup
 	NEARDUP_CPU_LEVEL=x86-64-v2 $(PYTEST) tests/kernels
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-spark
+bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-spark
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -125,6 +125,11 @@ bench-online: setup .venv-bench/ready
 	$(BIN)/python benches/online.py --data "$(DATA)" --peers-python $(PEERS)/python \
 		$(if $(WORK),--work "$(WORK)")
 	$(BIN)/python benches/serving.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
+
+# It starts Redis servers on 127.0.0.1 and ends them.
+bench-redis: setup .venv-bench/ready
+	$(BIN)/python benches/redis_index.py --data "$(DATA)" --peers-python $(PEERS)/python \
+		$(if $(WORK),--work "$(WORK)")
 
 bench-spark: setup .venv-bench/ready
 	$(BIN)/python benches/spark.py --data "$(DATA)" --peers-python $(PEERS)/python \

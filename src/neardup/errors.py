@@ -18,7 +18,7 @@
     ├── Conflict                 exit 1, HTTP 409   an id that an index has with other content
     ├── IndexLocked              exit 1, HTTP 503   an index that another process writes to
     ├── Busy                     exit 1, HTTP 503   too many requests at once: try again later
-    ├── ServersUnavailable       exit 1, HTTP 503   servers of an index that don't answer as they should
+    ├── ServersUnavailable       exit 1, HTTP 503   servers that can't be reached, or refuse
     └── StaleSketch              exit 1, HTTP 409   a sketch that lost values by removals
 
 Every message is one line: what happened, on which side, and the cure.

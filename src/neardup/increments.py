@@ -172,7 +172,8 @@ def run_increment(index: Index, job: Job, progress: Progress) -> FinishedRun:
     try:
         return run_job(job, progress, index.add_increment)
     finally:
-        confirm_increment(require_folder(index.path, INCREMENT), progress)
+        if isinstance(index.path, Path):  # an index on Redis has refused it
+            confirm_increment(index.path, progress)
 
 
 def group_column(index: Index, given: str | None) -> str | None:

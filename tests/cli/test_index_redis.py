@@ -88,6 +88,18 @@ def test_repair_mends_a_bucket_that_was_lost(place: str, server: RedisServer) ->
     assert neardup("index", "verify", place).code == 0
 
 
+def test_export_and_import(place: str, server: RedisServer) -> None:
+    exported = neardup("index", "export", place, "posts.export")
+    assert exported.code == 0, exported.err
+    copies = ["folder", f"{server.url}?name=imported"]
+    for copy in copies:
+        imported = neardup("index", "import", copy, "posts.export")
+        assert imported.code == 0 and copy in imported.out, imported
+    answers = [neardup("index", "query", where, edited(1, 60)).out for where in (place, *copies)]
+    assert answers[0] == answers[1] == answers[2]
+    refused(neardup("index", "import", copies[1], "posts.export"), 2, "holds an index")
+
+
 def test_repair_of_a_folder_is_refused(posts: Path) -> None:
     assert neardup("index", "build", "folder", posts, "-q").code == 0
     refused(neardup("index", "verify", "folder", "--repair"), 2, "nothing is repaired")
@@ -104,8 +116,6 @@ def test_missing_index_is_not_made(server: RedisServer, posts: Path) -> None:
 def test_what_is_not_supported_has_one_error_with_a_cure(place: str, posts: Path) -> None:
     commands = [
         ("index", "compact", place),
-        ("index", "export", place, "file.export"),
-        ("index", "import", place, posts),
         ("index", "retune", place, "--threshold", "0.9"),
         ("index", "reindex", place, "--shingle", "char:9"),
         ("index", "reindex", place, "--undo"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 Dir = Annotated[
-    str, argument("DIR", "The folder of the index; or its servers: redis://HOST:PORT?name=NAME.")
+    str, argument("DIR", "The folder of the index, or its servers: redis://HOST:PORT?name=NAME.")
 ]
 Replicas = Annotated[
     int,
@@ -47,6 +47,13 @@ TableMemory = Annotated[
         panel=OUTPUT,
     ),
 ]
+
+
+def shown(place: str) -> str:
+    """Return a folder or an address as messages show it: without a password."""
+    from neardup.index.redis_store.address import RedisAddress, is_redis
+
+    return str(RedisAddress.parse(place)) if is_redis(place) else place
 
 
 @contextmanager
@@ -231,9 +238,8 @@ def export(
     """Write the whole index to one checksummed file, even while another process adds to it."""
     from neardup.errors import UsageError
     from neardup.index.folder import API_KEYS
-    from neardup.index.redis_store.address import require_folder
+    from neardup.index.redis_store.address import is_redis
 
-    keys = require_folder(folder, "export or import") / API_KEYS
     if file.exists() and not force:
         raise UsageError(f"{file} exists: choose another name, or replace it with --force")
     with progress_for(quiet=quiet) as progress, open_to_read(folder, key_file) as index:
@@ -241,7 +247,7 @@ def export(
     if not quiet:
         size = file.stat().st_size / 10**6
         print(f"{format_count(documents, 'document')}, {size:,.1f} MB in {file}")
-        if keys.exists():
+        if is_redis(folder) or (Path(folder) / API_KEYS).exists():
             print(f"the API keys of the service ({API_KEYS}) are not exported")
 
 
@@ -259,4 +265,4 @@ def import_(
     with progress_for(quiet=quiet) as progress:
         documents = import_index(file, folder, progress)
     if not quiet:
-        print(f"{format_count(documents, 'document')} in {folder}")
+        print(f"{format_count(documents, 'document')} in {shown(folder)}")

@@ -12,6 +12,7 @@ import typer
 from neardup.cli.arguments import KEY_HELP, PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
+from neardup.cli.index import shown
 from neardup.cli.key_files import read_api_key, read_key
 from neardup.cli.option_values import chosen_options, use_config
 from neardup.cli.settings import SUPPLIED_KEY
@@ -372,10 +373,3 @@ def _require_place(data: str) -> None:
     if not is_redis(data) and not Path(data).exists():
         raise UsageError(f"{data} does not exist: give the data folder of a service")
     is_stored(data)
-
-
-def shown(data: str) -> str:
-    """Return a folder or an address as messages show it: without a password."""
-    from neardup.index.redis_store.address import RedisAddress, is_redis
-
-    return str(RedisAddress.parse(data)) if is_redis(data) else data

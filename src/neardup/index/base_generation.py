@@ -1,4 +1,4 @@
-"""What every open index does alike, wherever its documents are: sketch, ask, hand over to the writer.
+"""What every open index does alike: sketch, ask, hand over to the writer.
 
 `Generation` has its documents in a folder, `SharedGeneration` (redis_store/) on servers.
 """
@@ -116,7 +116,7 @@ class BaseGeneration(ABC):
         self.counters.queries += len(answers)
         return answers
 
-    def observe_query(
+    def observe_query(  # noqa: B027  # most have no shadow
         self, sketched: SketchedTexts, copies: dict[int, Answer], seconds: float, sequence: int
     ) -> None:
         """Take notice of answers to a query, as a shadow does.

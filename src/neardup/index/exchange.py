@@ -17,10 +17,10 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,11 @@ from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.index.additions import Additions
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.folder import ADDITIONS, write_durably
-from neardup.index.load import Loader, new_index
-from neardup.index.redis_store.address import require_folder
+from neardup.index.load import new_index
+from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.redis_store.open_servers import new_index as new_shared_index
 from neardup.index.settings import IndexSettings
-from neardup.index.store import BLOBS, VERSIONS, Row, Store
+from neardup.index.store import BLOBS, VERSIONS, Row, StoredDocuments
 from neardup.runtime import SILENT, Progress
 
 KIND: Final = "index export"
@@ -41,16 +42,38 @@ AT_ONCE: Final = 2_048
 """Documents of a block."""
 
 Columns = dict[str, NDArray[Any]]
+Blobs = dict[str, list[tuple[int, bytes]]]
 Parts = dict[int, bytes]
 """Bytes of documents of a block, by their place in it."""
 
 
-def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
-    """Write one state of all documents to a file; return how many there are."""
+class ExportedStore(StoredDocuments, Protocol):
+    """Read access to all documents in the order of their numbers."""
+
+    def counts(self) -> tuple[int, int]: ...
+    def last_number(self) -> int: ...
+    def rows_after(self, number: int, most: int) -> list[Row]: ...
+
+
+def export_store(
+    store: ExportedStore,
+    settings: IndexSettings,
+    file: Path,
+    progress: Progress = SILENT,
+    **header: Any,
+) -> int:
+    """Write one state of all documents to a file; return how many there are.
+
+    Args:
+        store: The documents.
+        settings: The settings of their index.
+        file: The path of the file.
+        progress: Receives the progress.
+        **header: More fields of the file's header.
+    """
     with store.snapshot():
         documents = store.counts()[0]
         progress.stage("exporting", documents, "documents")
-        settings = IndexSettings.of_stored(store.meta(), str(store.path))
         stored = settings.stored
         plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
         with BlockWriter(
@@ -60,7 +83,7 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
             settings=plain,
             documents=documents,
             last_number=store.last_number(),
-            **_describe_additions(store.path.parent.parent),
+            **header,
         ) as writer:
             writer.add(
                 {
@@ -78,13 +101,13 @@ def export_store(store: Store, file: Path, progress: Progress = SILENT) -> int:
     return documents
 
 
-def _describe_additions(folder: Path) -> dict[str, Any]:
+def describe_additions(folder: Path) -> dict[str, Any]:
     """Return which documents are in which output, as a field of the header; {} without outputs."""
     additions = Additions.of(folder)
     return {"additions": additions.content} if additions.path.exists() else {}
 
 
-def _columns(store: Store, rows: Sequence[Row]) -> Columns:
+def _columns(store: StoredDocuments, rows: Sequence[Row]) -> Columns:
     """Return documents and their blobs as the columns of a block."""
     numbers = [row.number for row in rows]
     columns: Columns = {
@@ -146,7 +169,7 @@ class Export(BlockReader):
         settings.require_version(self.header["version"], str(self.path))
         return settings
 
-    def documents(self, block: int) -> tuple[list[Row], dict[str, list[tuple[int, bytes]]]]:
+    def documents(self, block: int) -> tuple[list[Row], Blobs]:
         """Return the documents of a block, and their blobs: table -> (number, bytes)."""
         columns = {
             name: self.read(block, name).tolist()
@@ -184,35 +207,51 @@ class Export(BlockReader):
 
 
 def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT) -> int:
-    """Make the index of an exported file in a new folder; return its number of documents."""
-    target = require_folder(path, "export or import")
+    """Make the index of an exported file in a new folder, or on Redis servers.
+
+    Args:
+        file: The exported file.
+        path: The new folder, or the address of servers that have no index of this name.
+        progress: Receives the progress.
+
+    Returns:
+        The number of documents.
+    """
     if not Path(file).exists():
         raise MissingInput(f"{file}: no such file: give one that neardup index export wrote")
     export = Export(Path(file))
+    documents, last = int(export.header["documents"]), int(export.header["last_number"])
+    progress.stage("importing", documents, "documents")
     try:
-        with new_index(target, export.settings) as loader:
-            progress.stage("importing", int(export.header["documents"]), "documents")
-            _load(export, loader, progress)
-            loader.reach(int(export.header["last_number"]))
+        if is_redis(path):
+            with new_shared_index(RedisAddress.parse(str(path)), export.settings) as generation:
+                _load(export, generation.load, progress)
+                generation.end_loading(last)
+            return documents
+        with new_index(Path(path), export.settings) as loader:
+            _load(export, loader.add, progress)
+            loader.reach(last)
         if "additions" in export.header:
-            write_durably(target / ADDITIONS, dict(export.header["additions"]))
+            write_durably(Path(path) / ADDITIONS, dict(export.header["additions"]))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise export.damaged(f"its content, {type(error).__name__}") from None
     return loader.documents
 
 
-def _load(export: Export, loader: Loader, progress: Progress) -> None:
+def _load(export: Export, add: Callable[[list[Row], Blobs], object], progress: Progress) -> None:
     """Load all documents; raise FormatError if some are missing or don't fit the settings."""
     size = SignatureCodec.of(export.settings).blob_bytes
     kept: set[int] = set()
     witnesses: set[int] = set()
+    documents = 0
     for block in range(1, len(export)):
         rows, blobs = export.documents(block)
         if [len(data) for _, data in blobs["signatures"]] != [size] * len(rows):
             raise export.damaged("signatures")
         kept |= {row.number for row in rows if row.witness is None}
         witnesses |= {row.witness for row in rows if row.witness is not None}
-        loader.add(rows, blobs)
+        documents += len(rows)
+        add(rows, blobs)
         progress.advance(len(rows))
-    if loader.documents != export.header["documents"] or not witnesses <= kept:
+    if documents != export.header["documents"] or not witnesses <= kept:
         raise export.damaged("documents are missing")

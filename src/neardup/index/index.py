@@ -38,7 +38,7 @@ from neardup.index.answer import (
 )
 from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
-from neardup.index.exchange import export_store
+from neardup.index.exchange import ExportedStore, describe_additions, export_store
 from neardup.index.explain import (
     DocumentExplanation,
     Explanation,
@@ -46,7 +46,7 @@ from neardup.index.explain import (
     explain_stored,
     explain_stored_pair,
 )
-from neardup.index.generation import OpenOptions
+from neardup.index.generation import Generation, OpenOptions
 from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
@@ -832,8 +832,14 @@ class Index:
         ...     _example().export(f"{folder}/export")
         1
         """
-        with self._in_folder("export or import").while_open() as generation:
-            return export_store(generation.store, Path(file), progress)
+        with self._opened.while_open() as generation:
+            if isinstance(generation, Generation):
+                header = describe_additions(generation.store.path.parent.parent)
+                documents: ExportedStore = generation.store
+            else:
+                header, documents = {}, generation.list_documents()
+            settings = generation.settings
+            return export_store(documents, settings, Path(file), progress, **header)
 
     def verify(self) -> list[str]:
         """Check the stored documents and the tables.

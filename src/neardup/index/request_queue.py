@@ -1,4 +1,4 @@
-"""A queue of requests and the thread that carries them out: what every writer does alike."""
+"""A queue of requests and the threads that carry them out: what every writer does alike."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ R = TypeVar("R", bound=Request)
 
 
 class RequestQueue(ABC):
-    """The writer thread and its queue.
+    """The queue of a writer, and its threads.
 
     Requests that arrive while others are carried out are carried out together, up to `together`
     documents. A subclass says how, and calls `start` when it is ready.
+
+    With several `threads`, one at a time has the turn: it takes requests, and the next thread takes
+    those after them when it has called `end_turn`. Only documents are added side by side; whatever
+    else is requested waits for what was requested before.
     """
 
     together: int
+    threads = 1
 
     def __init__(self, most_waiting: int) -> None:
         self.most_waiting = most_waiting
@@ -30,11 +35,20 @@ class RequestQueue(ABC):
         self._size = 0
         self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="neardup-writer", daemon=True)
+        self._turn = threading.Lock()
+        self._holder: int | None = None
+        """The thread that has the turn."""
+        self._under_way = 0
+        """The threads that carry out requests."""
+        self._running = [
+            threading.Thread(target=self._run, name="neardup-writer", daemon=True)
+            for _ in range(self.threads)
+        ]
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads."""
+        for thread in self._running:
+            thread.start()
 
     @abstractmethod
     def execute(self, requests: list[Request]) -> None:
@@ -67,22 +81,47 @@ class RequestQueue(ABC):
             )
         self._waiting.append(request)
         self._size += request.documents
-        self._changed.notify()
+        self._changed.notify_all()
 
     def close(self) -> None:
         """Finish the queued requests, and accept no more."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._running:
+            thread.join()
+
+    def end_turn(self) -> None:
+        """Let another thread take the requests that follow; nothing, if it has done so before."""
+        if self._holder == threading.get_ident():
+            self._holder = None
+            self._turn.release()
 
     def _run(self) -> None:
-        while requests := self._next_requests():
-            self._finish(
-                [request for request in requests if request.done.set_running_or_notify_cancel()]
-            )
-            with self._changed:
-                self._size -= sum(request.documents for request in requests)
+        while requests := self._take_turn():
+            try:
+                self._finish(
+                    [each for each in requests if each.done.set_running_or_notify_cancel()]
+                )
+            finally:
+                self.end_turn()
+                with self._changed:
+                    self._under_way -= 1
+                    self._size -= sum(request.documents for request in requests)
+                    self._changed.notify_all()
+
+    def _take_turn(self) -> list[Request]:
+        """Wait for the turn and for requests; return them, or none when the queue is closed."""
+        self._turn.acquire()
+        self._holder = threading.get_ident()
+        requests = self._next_requests()
+        with self._changed:
+            while requests and self._under_way and not isinstance(requests[0], AddRequest):
+                self._changed.wait()
+            self._under_way += bool(requests)
+        if not requests:
+            self.end_turn()
+        return requests
 
     def _finish(self, requests: list[Request]) -> None:
         """Execute requests and set their futures; if one fails, each is tried alone."""

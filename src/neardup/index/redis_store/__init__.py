@@ -1,1 +1,1 @@
-"""The index on Redis servers, which any number of processes share: the protocol of docs/cluster.md."""
+"""The index on Redis servers, which any number of processes add to."""

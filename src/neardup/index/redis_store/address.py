@@ -38,7 +38,6 @@ NOT_ON_REDIS: Final = {
     "compaction": "there is nothing to do, its servers free the memory of what is removed",
     "another operating point": "make another index (?name=NAME) with it, and add the files again",
     "another specification": "make another index (?name=NAME) with it, and add the files again",
-    "export or import": "add the files again to another index, or copy the data of its servers",
     "an increment (-o)": "leave out -o, or use an index in a folder",
     "what a run has saved (--from)": "give the files that the run has read",
     "an earlier corpus (--against)": "give the files that were added to it",

@@ -59,12 +59,18 @@ class Buckets:
         self._slices = np.full(keyspace.partitions, FIRST_SLICES, np.int64)
         self._guard = threading.Lock()
 
-    def append(self, keys: Keys, numbers: Integers) -> Appended:
-        """Append each document to its bucket; both are arrays of the same length."""
+    def append(self, keys: Keys, numbers: Integers, *, durable: bool = False) -> Appended:
+        """Append each document to its bucket.
+
+        Args:
+            keys: The keys of the buckets.
+            numbers: The document that each bucket gets.
+            durable: Wait for replicas, if the index asks for that.
+        """
         members: dict[int, list[int]] = {}
         floors = np.zeros(len(keys), np.int64)
         sizes: dict[int, int] = {}
-        for partition, places, reply in self._run("append", keys, numbers):
+        for partition, places, reply in self._run("append", keys, numbers, durable=durable):
             floors[places], sizes[partition] = reply[1], reply[2]
             for at in range(3, len(reply), 2):
                 members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
@@ -87,7 +93,7 @@ class Buckets:
             numbers: The document that leaves each bucket.
             floor: Documents with lower numbers can't be appended to these partitions any more.
         """
-        for _ in self._run("leave", keys, numbers, floor):
+        for _ in self._run("leave", keys, numbers, (floor,)):
             pass
 
     def count(self) -> int:
@@ -102,7 +108,13 @@ class Buckets:
         return partitions
 
     def _run(
-        self, name: str, keys: Keys, numbers: Integers | None, *arguments: Any
+        self,
+        name: str,
+        keys: Keys,
+        numbers: Integers | None,
+        arguments: Sequence[Any] = (),
+        *,
+        durable: bool = False,
     ) -> Iterator[tuple[int, Integers, list[Any]]]:
         """Run a script for each partition of the keys; again where the number of slices differs.
 
@@ -111,7 +123,7 @@ class Buckets:
         places: Integers = np.arange(len(keys))
         while len(places):
             parts = list(self._parts(name, keys, numbers, places, arguments))
-            replies = self._servers.run([part.call for part in parts])
+            replies = self._servers.run([part.call for part in parts], durable=durable)
             again: list[Integers] = []
             for part, reply in zip(parts, replies, strict=True):
                 if reply == -1:

@@ -77,7 +77,7 @@ class DecisionStore:
             ]
             arguments = [self.identity, offset_of(witness), b"".join(joining)]
             calls.append(Call.of_script(load_script("join"), keys, arguments))
-        replies = self.run(calls)
+        replies = self.run(calls, durable=True)
         joined = [False] * len(pairs)
         for places, reply in zip(by_witness.values(), replies, strict=True):
             for place in places:

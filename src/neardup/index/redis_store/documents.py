@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.errors import FormatError
 from neardup.index.redis_store.keyspace import (
     BLOCK,
     COLUMNS,
+    COPY,
     ORPHAN,
     STORED,
     Keyspace,
@@ -26,8 +30,10 @@ from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind
 
-AT_ONCE = 64
+AT_ONCE: Final = 64
 """Blocks that are read together when all documents are."""
+ATTEMPTS: Final = 100
+PAUSE: Final = 0.1
 
 
 class Documents:
@@ -118,6 +124,17 @@ class Documents:
         ]
         return np.array(listed, np.int64)
 
+    def copies(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """Return the witness and the number of each copy, in the order of their numbers."""
+        pairs = [
+            (state.witness, number)
+            for numbers in self.slices(AT_ONCE * BLOCK)
+            for number, state in self.states(numbers).items()
+            if state.kind == COPY
+        ]
+        listed = np.array(pairs, np.uint64).reshape(-1, 2)
+        return listed[:, 0].copy(), listed[:, 1].astype(np.uint32)
+
     def slices(self, most: int) -> Iterator[list[int]]:
         """Yield the numbers that have a state, in order, about `most` at once."""
         part: list[int] = []
@@ -153,3 +170,34 @@ class Documents:
             pairs = zip(listed, values, strict=True)
             found |= {number: value for number, value in pairs if value is not None}
         return found
+
+
+class ListedDocuments(Documents):
+    """The documents that were stored when it was made: later ones are passed over.
+
+    Raises FormatError if one of them is removed before it was read.
+    """
+
+    def __init__(self, documents: Documents) -> None:
+        super().__init__(documents._servers, documents._keyspace)
+        self._listed = documents.numbers()
+
+    def counts(self) -> tuple[int, int]:
+        return len(self._listed), 0
+
+    def rows_after(self, number: int, most: int) -> list[Row]:
+        """Return the next documents after a number, at most `most`, in order."""
+        begin = int(np.searchsorted(self._listed, number, side="right"))
+        wanted = self._listed[begin : begin + most].tolist()
+        rows = self._read(wanted)
+        if len(rows) < len(wanted):
+            raise FormatError("documents were removed while they were read: export again")
+        return [rows[one] for one in wanted]
+
+    def _read(self, wanted: list[int]) -> dict[int, Row]:
+        for _ in range(ATTEMPTS):
+            try:
+                return self.rows(wanted)
+            except TablesBehind:  # a copy is being judged again
+                time.sleep(PAUSE)
+        return self.rows(wanted)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import Any, Final
@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.index.arrivals import Arrivals, select_arrivals
-from neardup.index.redis_store.buckets import Buckets
+from neardup.index.redis_store.buckets import Appended, Buckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import Documents
 from neardup.index.redis_store.judging import Meeting, judge, wait_for
@@ -119,20 +119,22 @@ class Enrolment:
     _least: int = 1
     _leaving: list[Leaving] = field(default_factory=list)
 
-    def add(self, new: NewDocuments, *, replacing: bool = False) -> list[Enrolled]:
+    def add(
+        self, new: NewDocuments, when_appended: Callable[[], None], *, replacing: bool = False
+    ) -> list[Enrolled]:
         """Judge and store documents; return what became of each when all is durable.
 
         Args:
             new: The documents.
+            when_appended: Called when they are in their buckets: others get higher numbers then.
             replacing: Remove documents that have one of the ids and another content.
         """
         done: dict[int, Enrolled] = {}
         rows = list(range(len(new.ids)))
+        if not rows:
+            return []
         for attempt in count():
-            try:
-                rows = self._attempt(new, rows, done, replacing)
-            except TablesBehind:  # somebody removed what it was compared with
-                rows = [row for row in rows if row not in done]
+            rows = self._attempt(new, rows, done, when_appended, replacing)
             if not rows:
                 break
             longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
@@ -141,19 +143,30 @@ class Enrolment:
         return [done[row] for row in range(len(new.ids))]
 
     def _attempt(
-        self, new: NewDocuments, rows: list[int], done: dict[int, Enrolled], replacing: bool
+        self,
+        new: NewDocuments,
+        rows: list[int],
+        done: dict[int, Enrolled],
+        when_appended: Callable[[], None],
+        replacing: bool,
     ) -> list[int]:
         """Add documents under new numbers; return the rows of those that have to begin again."""
         part = _select(new, rows)
         numbers = self._allocate(len(rows))
-        keys = bucket_keys(part.arrivals.keys, part.arrivals.content, part.ids)
-        attempt = _Attempt(self, part, numbers, keys)
-        taken = self._begin(part, numbers)
-        if taken:
-            self._least = numbers[-1] + TAKEN_JUMP
-            attempt.give_up([row for row in range(len(rows)) if row not in taken])
+        attempt = _Attempt(self, part, numbers)
+        # Buckets must not get the number of another document, so this comes first.
+        if refused := self._begin(part, numbers):
+            attempt.give_up([row for row in range(len(rows)) if row not in refused])
             return rows
-        outcome = attempt.run(replacing)
+        columns = attempt.keys.shape[1]
+        repeated = np.repeat(np.array(numbers, np.int64), columns)
+        appended = self.buckets.append(attempt.keys.reshape(-1), repeated, durable=True)
+        when_appended()
+        try:
+            outcome = attempt.run(appended, replacing)
+        except TablesBehind:  # somebody removed what it was compared with
+            attempt.give_up(range(len(rows)))
+            return rows
         done |= {rows[place]: each for place, each in outcome.items()}
         return [row for place, row in enumerate(rows) if place not in outcome]
 
@@ -174,7 +187,7 @@ class Enrolment:
         return PENDING + self._token
 
     def _begin(self, new: NewDocuments, numbers: list[int]) -> set[int]:
-        """Store documents as pending; return the places of those whose numbers are taken."""
+        """Store documents as pending; return the places of those whose numbers they can't have."""
         packed = _pack_documents(new, numbers, self.view)
         by_block: dict[int, list[int]] = {}
         for place, number in enumerate(numbers):
@@ -188,12 +201,12 @@ class Enrolment:
             for place in places:
                 arguments += [offset_of(numbers[place]), *packed[place]]
             calls.append(Call.of_script(load_script("begin"), keys, arguments))
-        replies = self.store.run(calls)
-        return {
-            places[at]
-            for places, reply in zip(by_block.values(), replies, strict=True)
-            for at in reply
-        }
+        refused: set[int] = set()
+        for places, reply in zip(by_block.values(), self.store.run(calls), strict=True):
+            refused |= {places[at if at >= 0 else -1 - at] for at in reply}
+            if any(at >= 0 for at in reply):  # the counter has lost numbers in a failover
+                self._least = numbers[-1] + TAKEN_JUMP
+        return refused
 
     # Buckets that documents have to leave
 
@@ -218,21 +231,16 @@ class Enrolment:
 class _Attempt:
     """Documents under the numbers of one attempt."""
 
-    def __init__(
-        self, enrolment: Enrolment, new: NewDocuments, numbers: list[int], keys: NDArray[np.uint64]
-    ) -> None:
-        self._enrolment, self._new, self._numbers, self._keys = enrolment, new, numbers, keys
+    def __init__(self, enrolment: Enrolment, new: NewDocuments, numbers: list[int]) -> None:
+        self._enrolment, self._new, self._numbers = enrolment, new, numbers
+        self.keys = bucket_keys(new.arrivals.keys, new.arrivals.content, new.ids)
         self._documents, self._removal = enrolment.documents, enrolment.removal
         self._floors = np.zeros(len(numbers), np.int64)
 
-    def run(self, replacing: bool) -> dict[int, Enrolled]:
+    def run(self, appended: Appended, replacing: bool) -> dict[int, Enrolled]:
         """Return what became of the documents, by place, without those that must begin again."""
-        columns = self._keys.shape[1]
-        appended = self._enrolment.buckets.append(
-            self._keys.reshape(-1), np.repeat(np.array(self._numbers, np.int64), columns)
-        )
-        self._floors = appended.floors.reshape(-1, columns).max(axis=1)
-        meeting = Meeting.of(self._numbers, self._keys, appended, self._documents)
+        self._floors = appended.floors.reshape(self.keys.shape).max(axis=1)
+        meeting = Meeting.of(self._numbers, self.keys, appended, self._documents)
         rows = self._go_on(meeting, list(range(len(self._numbers))))
         while True:
             wait_for(meeting, rows, self._documents, self._enrolment.lease, self._removal.end_wait)
@@ -264,11 +272,11 @@ class _Attempt:
         numbers = [self._numbers[row] for row in rows]
         enrolment.store.settle([Change(number, enrolment.pending, ABANDONED) for number in numbers])
         enrolment.store.erase(numbers, ABANDONED)
-        self._leave_later(rows, self._keys.shape[1])
+        self._leave_later(rows, self.keys.shape[1])
 
     def _leave_later(self, rows: Sequence[int], columns: int, floor: int = 0) -> None:
         """Have documents leave the first of their buckets."""
-        chosen = self._keys[list(rows), :columns]
+        chosen = self.keys[list(rows), :columns]
         numbers = np.repeat(np.array([self._numbers[row] for row in rows], np.int64), columns)
         self._enrolment.leave_later(chosen.reshape(-1), numbers, floor)
 
@@ -280,7 +288,7 @@ class _Attempt:
         Returns also the rows of those whose ids are free. Documents that are replaced are removed,
         and the new ones begin again.
         """
-        column = self._keys.shape[1] - 1
+        column = self.keys.shape[1] - 1
         holders = {row: meeting.holders(row, column, STORED) for row in rows}
         stored = self._documents.rows(sorted({one for each in holders.values() for one in each}))
         done: dict[int, Enrolled] = {}
@@ -318,7 +326,7 @@ class _Attempt:
         ended = [row for row in done if decided[row].kind == COPY]
         if ended:
             floor = max(self._numbers[row] for row in ended)
-            self._leave_later(ended, self._keys.shape[1] - 1, floor)
+            self._leave_later(ended, self.keys.shape[1] - 1, floor)
         return {row: Enrolled(self._row(row, decided[row])) for row in done}
 
     def _store(self, decided: dict[int, State], rows: Sequence[int]) -> list[int]:
@@ -332,8 +340,8 @@ class _Attempt:
 
     def leave_full(self, meeting: Meeting, kept: Sequence[int]) -> None:
         """Have kept documents leave the buckets that have as many leaders as they may."""
-        limit, bands = self._enrolment.view.options.limit, self._keys.shape[1] - 2
-        shared, counts = np.unique(self._keys[list(kept), :bands], return_counts=True)
+        limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
+        shared, counts = np.unique(self.keys[list(kept), :bands], return_counts=True)
         full = {
             key
             for key, count in zip(shared.tolist(), counts.tolist(), strict=True)
@@ -344,7 +352,7 @@ class _Attempt:
             met = meeting.members.get(key, ())
             leaders = {each for each in met if states[each].kind == KEPT}
             for row in sorted(kept):
-                if key in self._keys[row, :bands]:
+                if key in self.keys[row, :bands]:
                     number = self._numbers[row]
                     if sum(each < number for each in leaders) >= limit:
                         pairs.append((key, number))

@@ -6,7 +6,7 @@ together. NAME is the name of the index:
     {NAME:c}meta        hash: format, settings, number of partitions, identity
     {NAME:c}counter     the last number that was given
     {NAME:c}keys        hash: API keys of services, by their names (`service/shared_keys.py`)
-    {NAME:P}meta        hash of partition P: identity, number of slices and of buckets, floor, counts
+    {NAME:P}meta        hash of partition P: identity, numbers of slices and buckets, floor, counts
     {NAME:P}bS          slice S, a hash of buckets: key -> numbers of documents, 5 bytes each
     {NAME:P}sB          states of the documents of block B: a hash, offset -> state
     {NAME:P}rB hB tB    their records, sorted shingles, texts
@@ -125,6 +125,13 @@ class State(NamedTuple):
     similarity: float | None = None
     exact: int = 1
 
+    @classmethod
+    def of_row(cls, row: Row) -> State:
+        """Return the state of a document that another store has."""
+        if row.witness is None:
+            return cls(KEPT)
+        return cls(COPY, row.witness, row.similarity, row.exact)
+
     def pack(self, number: int) -> bytes:
         """Return the bytes of a decided state of a document."""
         data = self.kind
@@ -219,7 +226,7 @@ def check_sum(number: int, data: bytes, what: str) -> bytes:
 def bucket_keys(
     keys: NDArray[np.uint64], contents: NDArray[np.uint64], ids: Sequence[str]
 ) -> NDArray[np.uint64]:
-    """Return the keys of all buckets of documents: of the bands, the content and the id, a row each."""
+    """Return the keys of the buckets of documents, a row each: the bands, the content, the id."""
     content = contents[:, 0] ^ CONTENT_SALT
     return np.column_stack([keys, content, id_keys(ids)])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from neardup.errors import UsageError
+from neardup.errors import IndexLocked, UsageError
 from neardup.index.generation import OpenOptions
 from neardup.index.open_index import require_settings
 from neardup.index.redis_store.address import RedisAddress
@@ -54,6 +54,24 @@ def check_settings(
         require_settings(str(address), settings, None, key, options, keep_texts, within)
 
 
+@contextmanager
+def new_index(
+    address: RedisAddress, settings: IndexSettings, key: Key | None = None
+) -> Iterator[SharedGeneration]:
+    """Make an index, and yield it to be loaded; nobody else opens it before the block ends."""
+    servers = Servers(address)
+    try:
+        if not create_index(servers, settings, loading=True):
+            raise UsageError(
+                f"{address} holds an index: give another name (?name=NAME), or another address"
+            )
+        meta = read_meta(servers) or {}
+        finish_creation(servers, meta)
+        yield SharedGeneration(servers, meta, key, OpenOptions(), read_only=True)
+    finally:
+        servers.close()
+
+
 class OpenServers:
     """An open index on servers. Usable in any thread."""
 
@@ -98,6 +116,11 @@ class OpenServers:
                 made = new_options(spec, key, options)
                 create_index(servers, IndexSettings(made, bool(keep_texts), within=within or ""))
                 meta = read_meta(servers) or {}
+            if meta["loading"]:
+                raise IndexLocked(
+                    f"{address} is being loaded from an exported file: wait until that is done, or "
+                    "delete what is left of a load that failed (docs/cluster.md)"
+                )
             if meta["unfinished"]:
                 finish_creation(servers, meta)
             settings = IndexSettings.of_stored(meta, str(address))

@@ -171,7 +171,11 @@ class Servers:
                 replies[place] = connection.read_response(disconnect_on_error=False)
                 del waiting[place]
             except errors.AskError as error:
-                replies[place] = self._ask((error.host, error.port), waiting.pop(place))
+                try:
+                    replies[place] = self._ask((error.host, error.port), waiting[place])
+                    del waiting[place]
+                except (errors.RedisError, OSError) as asked:
+                    failure = asked
             except errors.NoScriptError:
                 waiting[place] = waiting[place]._replace(command=waiting[place].with_source)
             except (
@@ -212,7 +216,8 @@ class Servers:
             return self._known[0]
         from redis.crc import key_slot
 
-        return self._slots[key_slot(key)]
+        slot: int = key_slot(key)
+        return self._slots[slot]
 
     def _find_out(self) -> None:
         """Ask the servers of the address whether they are a cluster, and who has which slot."""
@@ -359,7 +364,8 @@ def check_configuration(servers: Servers, say: Say) -> None:
     for (host, port), found in _configurations(servers):
         if found is None:
             say(
-                f"{host}:{port} does not tell its settings (CONFIG GET): what it may lose is unknown"
+                f"{host}:{port} does not tell its settings (CONFIG GET), so what a crash may lose "
+                "is not known"
             )
             continue
         if found.get("maxmemory-policy") in EVICTING:
@@ -392,11 +398,9 @@ def _configurations(
         except servers._redis.exceptions.ResponseError:  # not allowed, as many providers have it
             yield server, None
             continue
-        if isinstance(listed, dict):
-            pairs = listed.items()
-        else:
-            pairs = zip(listed[::2], listed[1::2], strict=True)
-        yield server, {_text(name): _text(value) for name, value in pairs}
+        if not isinstance(listed, dict):
+            listed = dict(zip(listed[::2], listed[1::2], strict=True))
+        yield server, {_text(name): _text(value) for name, value in listed.items()}
 
 
 def _text(value: Any) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, ClassVar, Final, cast
 
+import numpy as np
 import orjson
 
 from neardup.errors import FormatError
@@ -12,11 +15,21 @@ from neardup.index.arrivals import ArrivalSketcher, SignatureCodec
 from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.generation import OpenOptions
+from neardup.index.lookup import LookupTables
 from neardup.index.redis_store.buckets import FIRST_SLICES, Buckets
-from neardup.index.redis_store.decision_store import DecisionStore
-from neardup.index.redis_store.documents import Documents
+from neardup.index.redis_store.decision_store import Change, DecisionStore
+from neardup.index.redis_store.documents import Documents, ListedDocuments
 from neardup.index.redis_store.enrolment import Enrolment
-from neardup.index.redis_store.keyspace import FORMAT, Keyspace
+from neardup.index.redis_store.keyspace import (
+    BLOCK,
+    FORMAT,
+    Keyspace,
+    Record,
+    State,
+    add_sum,
+    bucket_keys,
+    offset_of,
+)
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import Removal
 from neardup.index.redis_store.scripts import load_script
@@ -26,10 +39,11 @@ from neardup.index.redis_store.shared_writer import SharedWriter
 from neardup.index.redis_store.tables import SharedTables
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import BucketSizes, Counters, Stats
+from neardup.index.store import Row
 from neardup.index.view import View
 from neardup.keys import Key, require_key
 
-PARTITIONS: Final = 16
+PARTITIONS: Final = 8
 CLUSTER_PARTITIONS: Final = 128
 """Of a new index: a batch takes a script for each, and each server of a cluster gets its share."""
 LEASE_SECONDS: Final = 10.0
@@ -67,7 +81,8 @@ class SharedGeneration(BaseGeneration):
         options = self.settings.options
         self._view = View(
             self._documents,
-            SharedTables(self._buckets, self._documents),
+            # A view calls no other methods of tables than it has.
+            cast(LookupTables, SharedTables(self._buckets, self._documents)),
             SignatureCodec.of(self.settings),
             Decider(options, self.settings.frequencies.weights),
         )
@@ -78,9 +93,12 @@ class SharedGeneration(BaseGeneration):
         self._integrity = SharedIntegrity(*parts, removal)
         self.writer: SharedWriter | None = None
         if not read_only:
-            enrolment = Enrolment(*parts, self.counters, removal, LEASE_SECONDS)
+            enrolments = [
+                Enrolment(*parts, self.counters, removal, LEASE_SECONDS)
+                for _ in range(SharedWriter.threads)
+            ]
             self.writer = SharedWriter(
-                enrolment, self._view, self.counters, how.clock, how.most_waiting
+                enrolments, self._view, self.counters, how.clock, how.most_waiting
             )
 
     @property
@@ -147,6 +165,63 @@ class SharedGeneration(BaseGeneration):
         """Raise ServersUnavailable if a server does not answer at this moment."""
         self._servers.ping()
 
+    def list_documents(self) -> ListedDocuments:
+        """Return all documents that are stored now, to read them in order."""
+        return ListedDocuments(self._documents)
+
+    def load(self, rows: Sequence[Row], blobs: Mapping[str, Sequence[tuple[int, bytes]]]) -> None:
+        """Store decided documents of a new index that nobody else adds to.
+
+        Args:
+            rows: The documents, in the order of their numbers, which follow those of earlier calls.
+            blobs: Their signatures, shingles and texts, by table: number, bytes.
+        """
+        by_table = {table: dict(listed) for table, listed in blobs.items()}
+        signatures = by_table["signatures"]
+        calls = []
+        for block, among in groupby(rows, lambda row: row.number // BLOCK):
+            columns: dict[str, list[Any]] = {"r": [], "h": [], "t": []}
+            for row in among:
+                number, offset = row.number, offset_of(row.number)
+                record = Record(
+                    row.id, row.content, row.added, row.metadata, signatures[row.number]
+                )
+                columns["r"] += [offset, record.pack(number)]
+                for table, letter in (("shingles", "h"), ("texts", "t")):
+                    if number in by_table[table]:
+                        columns[letter] += [offset, add_sum(number, by_table[table][number])]
+            for letter, fields in columns.items():
+                if fields:
+                    key = self._keyspace.of_document(letter, block * BLOCK)
+                    calls.append(Call(key, (b"HSET", key, *fields)))
+        self._servers.run(calls)
+        self._enter(rows, signatures)
+        changes = [Change(row.number, b"", State.of_row(row).pack(row.number)) for row in rows]
+        self._store.settle(changes)
+        self._store.join([(row.witness, row.number) for row in rows if row.witness is not None])
+
+    def _enter(self, rows: Sequence[Row], signatures: Mapping[int, bytes]) -> None:
+        """Append documents to their buckets: copies to that of the id alone."""
+        contents = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
+        bands = self._view.codec.unpack([signatures[row.number] for row in rows]).keys
+        keys = bucket_keys(bands, contents, [row.id for row in rows])
+        numbers = np.repeat(np.array([row.number for row in rows], np.int64), keys.shape[1])
+        wanted = np.zeros(keys.shape, bool)
+        wanted[:, -1] = True
+        wanted[[row.witness is None for row in rows], :] = True
+        places = np.flatnonzero(wanted.reshape(-1))
+        flat = keys.reshape(-1)[places]
+        members = self._buckets.append(flat, numbers[places]).members
+        limit = self.settings.options.limit
+        full = [place for place, listed in members.items() if len(listed) >= limit]
+        self._overflow.add([(int(flat[at]), int(numbers[places[at]])) for at in sorted(full)])
+
+    def end_loading(self, last_number: int) -> None:
+        """Let others open the index; new documents get larger numbers than this one."""
+        meta, counter = self._keyspace.meta, self._keyspace.counter
+        self._servers.run([Call(counter, (b"SET", counter, last_number))])
+        self._servers.run([Call(meta, (b"HDEL", meta, "loading"))])
+
     def close(self) -> None:
         """Finish queued requests, and close the connections."""
         if self.writer is not None:
@@ -164,8 +239,8 @@ def read_meta(servers: Servers) -> dict[str, Any] | None:
     try:
         if int(found[b"format"]) != FORMAT:
             raise FormatError(
-                f"{servers.address}: format version {found[b'format'].decode()}, this neardup reads "
-                f"version {FORMAT}: use the neardup that wrote it, or build the index again"
+                f"{servers.address}: format version {found[b'format'].decode()}, this neardup "
+                f"reads version {FORMAT}: use the neardup that wrote it, or build the index again"
             )
         meta = {
             **orjson.loads(found[b"settings"]),
@@ -174,15 +249,25 @@ def read_meta(servers: Servers) -> dict[str, Any] | None:
         }
     except (KeyError, ValueError):
         raise FormatError(
-            f"{servers.address} is damaged, or no index: restore the servers' data, or give another "
-            "name (?name=NAME)"
+            f"{servers.address} is damaged, or no index: restore the servers' data, or give "
+            "another name (?name=NAME)"
         ) from None
     blobs = {name: found.get(name.encode(), b"") for name in ("ignored", "frequencies")}
-    return {**meta, **blobs, "unfinished": b"unfinished" in found}
+    flags = {name: name.encode() in found for name in ("unfinished", "loading")}
+    return {**meta, **blobs, **flags}
 
 
-def create_index(servers: Servers, settings: IndexSettings) -> None:
-    """Make an index without documents, unless there is one."""
+def create_index(servers: Servers, settings: IndexSettings, *, loading: bool = False) -> bool:
+    """Make an index without documents, unless there is one.
+
+    Args:
+        servers: The servers.
+        settings: The settings of the index.
+        loading: Nobody else may open it until `end_loading`.
+
+    Returns:
+        Whether it was made.
+    """
     stored = settings.stored
     plain = {name: value for name, value in stored.items() if not isinstance(value, bytes)}
     fields: list[Any] = []
@@ -192,8 +277,9 @@ def create_index(servers: Servers, settings: IndexSettings) -> None:
     partitions = CLUSTER_PARTITIONS if servers.is_cluster else PARTITIONS
     fields += ["settings", orjson.dumps(plain), "format", FORMAT, "partitions", partitions]
     fields += ["identity", os.urandom(IDENTITY_BYTES), "unfinished", 1]
+    fields += ["loading", 1] if loading else []
     call = Call.of_script(load_script("create"), [Keyspace(servers.address.name, 1).meta], fields)
-    servers.run([call])
+    return bool(servers.run([call])[0] == 1)
 
 
 def finish_creation(servers: Servers, meta: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
-"""The thread that adds documents of this process to an index on Redis, and removes some."""
+"""The threads that add documents of this process to an index on Redis, and remove some."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -21,44 +21,55 @@ PAUSE: Final = 0.01
 
 
 class SharedWriter(RequestQueue):
-    """Carries out requests, one batch after the other, by the protocol of `enrolment.py`."""
+    """Carries out requests by the protocol of `enrolment.py`.
+
+    While one thread decides about documents, the other appends the next ones: so that their numbers
+    are in the order of the requests, the latter begins when the former has appended its own.
+    """
 
     together = 256
+    threads = 2
 
     def __init__(
         self,
-        enrolment: Enrolment,
+        enrolments: Sequence[Enrolment],
         view: View,
         counters: Counters,
         clock: Callable[[], float],
         most_waiting: int,
     ) -> None:
         super().__init__(most_waiting)
-        self._enrolment, self._view = enrolment, view
+        self._enrolments, self._view = list(enrolments), view
+        self._idle = list(enrolments)
         self._counters, self._clock = counters, clock
         self.start()
 
     def close(self) -> None:
         """Finish the queued requests, accept no more, and tidy up the buckets."""
         super().close()
-        self._enrolment.tidy()
+        for enrolment in self._enrolments:
+            enrolment.tidy()
 
     def execute(self, requests: list[Request]) -> None:
-        first = requests[0]
-        if isinstance(first, CallRequest):
-            first.done.set_result(first.call())
-        elif isinstance(first, AddRequest):
-            self._add([request for request in requests if isinstance(request, AddRequest)])
-        else:
-            first.done.set_result(self._remove(first.id))
+        first, enrolment = requests[0], self._idle.pop()
+        try:
+            if isinstance(first, CallRequest):
+                first.done.set_result(first.call())
+            elif isinstance(first, AddRequest):
+                added = [request for request in requests if isinstance(request, AddRequest)]
+                self._add(enrolment, added)
+            else:
+                first.done.set_result(self._remove(enrolment, first.id))
+        finally:
+            self._idle.append(enrolment)
 
-    def _remove(self, id: str) -> bool:
+    def _remove(self, enrolment: Enrolment, id: str) -> bool:
         row = self._view.rows_by_id([id]).get(id)
-        removed = row is not None and self._enrolment.removal.remove([row.number]) > 0
+        removed = row is not None and enrolment.removal.remove([row.number]) > 0
         self._counters.removed += removed
         return removed
 
-    def _add(self, requests: list[AddRequest]) -> None:
+    def _add(self, enrolment: Enrolment, requests: list[AddRequest]) -> None:
         begun = time.perf_counter()
         arrivals = join_arrivals([request.arrivals for request in requests])
         each = [(request, place) for request in requests for place in request.places]
@@ -75,7 +86,8 @@ class SharedWriter(RequestQueue):
             [_text(*each[at]) for at in fresh],
             float(self._clock()),
         )
-        enrolled = dict(zip(fresh, self._enrolment.add(new, replacing=replacing), strict=True))
+        listed = enrolment.add(new, self.end_turn, replacing=replacing)
+        enrolled = dict(zip(fresh, listed, strict=True))
         for at, other in kinds.again.items():
             if isinstance(other, int) and other in enrolled:
                 enrolled[at] = _repeated(enrolled[other])
@@ -83,15 +95,15 @@ class SharedWriter(RequestQueue):
         self._counters.commit_times.add(time.perf_counter() - begun)
         start = 0
         for request in requests:
-            listed = [
+            given = [
                 Answer(id, REJECTED, reason=request.rejected.get(place))
                 for place, id in enumerate(request.ids)
             ]
             for place, answer in zip(request.places, answers[start:], strict=False):
-                listed[place] = answer
+                given[place] = answer
             start += len(request.places)
-            self._counters.count_answers(listed)
-            request.done.set_result(listed)
+            self._counters.count_answers(given)
+            request.done.set_result(given)
 
     def _answers(
         self, ids: list[str], enrolled: dict[int, Enrolled], refused: dict[int, str]

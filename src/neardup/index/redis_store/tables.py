@@ -11,6 +11,7 @@ from neardup.index.postings import Integers, Keys, Numbers
 from neardup.index.redis_store.buckets import Buckets
 from neardup.index.redis_store.documents import Documents
 from neardup.index.redis_store.keyspace import KEPT, STORED, content_keys, id_keys
+from neardup.index.segment import PostingList
 
 
 class SharedTables:
@@ -46,6 +47,10 @@ class SharedTables:
     def with_witnesses(self, numbers: Sequence[int]) -> list[list[int]]:
         """Return for each document those that are or were copies of it."""
         return self._documents.members(numbers)
+
+    def copies(self) -> tuple[PostingList, None]:
+        """Return witnesses and their copies; see `LookupTables.copies`."""
+        return self._documents.copies(), None
 
     def _stored(self, keys: Keys) -> list[list[int]]:
         members = self._buckets.find(keys)
