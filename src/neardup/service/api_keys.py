@@ -71,9 +71,11 @@ class KeyList(ABC):
     def remove(self, name: str) -> bool:
         """Remove a key; return whether there was one of this name."""
 
+    @abstractmethod
     def refresh(self) -> None:
-        """Read the keys again where `read` can't wait for it."""
+        """Read the keys again, if `read` does not do so."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close connections."""
 
@@ -197,6 +199,12 @@ class KeyFile(KeyList):
                 return False
             self._write(remaining)
         return True
+
+    def refresh(self) -> None:
+        """Do nothing: `read` looks whether the file has changed."""
+
+    def close(self) -> None:
+        """Do nothing: the file is not kept open."""
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -42,7 +42,7 @@ NOT_ON_REDIS: Final = {
     "what a run has saved (--from)": "give the files that the run has read",
     "an earlier corpus (--against)": "give the files that were added to it",
 }
-"""What an index in a folder can do and one on Redis can't, and the cure; docs/cluster.md lists it."""
+"""What an index on Redis can't do, and the cure; docs/cluster.md lists it."""
 
 
 def is_redis(path: object) -> bool:
