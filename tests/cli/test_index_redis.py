@@ -97,7 +97,8 @@ def test_export_and_import(place: str, server: RedisServer) -> None:
         assert imported.code == 0 and copy in imported.out, imported
     answers = [neardup("index", "query", where, edited(1, 60)).out for where in (place, *copies)]
     assert answers[0] == answers[1] == answers[2]
-    refused(neardup("index", "import", copies[1], "posts.export"), 2, "holds an index")
+    again = neardup("index", "import", copies[1], "posts.export", "-q")
+    refused(again, 2, "holds an index")
 
 
 def test_repair_of_a_folder_is_refused(posts: Path) -> None:
@@ -116,7 +117,7 @@ def test_missing_index_is_not_made(server: RedisServer, posts: Path) -> None:
 def test_what_is_not_supported_has_one_error_with_a_cure(place: str, posts: Path) -> None:
     commands = [
         ("index", "compact", place),
-        ("index", "retune", place, "--threshold", "0.9"),
+        ("index", "retune", place, "--threshold", "0.9", "-q"),
         ("index", "reindex", place, "--shingle", "char:9"),
         ("index", "reindex", place, "--undo"),
         ("index", "reindex", place, "--forget"),

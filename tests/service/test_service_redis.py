@@ -1,4 +1,4 @@
-"""Services that share an index on Redis: nothing is lost, keys are shared, outages are waited for."""
+"""Services that share an index on Redis lose nothing, share their keys, and survive outages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from support.serving import key, serving, text
 
 from neardup.errors import FormatError
 from neardup.index.index import Index
+from neardup.index.redis_store.address import RedisAddress
 from neardup.service import servers_watch
 from neardup.service.api_keys import ApiKeys
+from neardup.service.limits import ServiceLimits
+from neardup.service.shared_rates import SharedRates
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_two_services_answer_from_one_index(place: str) -> None:
         again = other.post("/v1/documents", json={"id": "b", "text": text(1)}).json()
         assert (again["status"], again["duplicate_of"]) == ("duplicate", "a")
         assert one.get("/v1/documents/b").json()["status"] == "duplicate"
-        assert one.get("/readyz").json() == {"status": "ready", "documents": 2}
+        wait_for(lambda: one.get("/readyz").json() == {"status": "ready", "documents": 2})
         assert other.get("/v1/stats").json()["documents"] == 2
         assert "neardup_documents 2.0" in one.get("/metrics").text
         assert len(one.get("/v1/clusters").json()["clusters"]) == 1
@@ -95,6 +98,32 @@ def test_keys_are_stored_beside_the_index(place: str) -> None:
     assert ApiKeys(place).guarded and ApiKeys(place).find(token) is None
 
 
+def test_rates_hold_for_all_services(place: str, quick: None) -> None:
+    limits = ServiceLimits(source_rate=2, burst_seconds=10)
+    body = {"texts": [text(1), text(2)]}
+    with serving(place, limits) as one, serving(place, limits) as other:
+        for service in (one, other):  # both know this client
+            assert service.post("/v1/check", json=body).status_code == 200
+        time.sleep(0.3)
+        answers = [one.post("/v1/check", json=body).status_code for _ in range(20)]
+        assert 200 in answers and answers[-1] == 429
+        wait_for(lambda: other.post("/v1/check", json={"text": ""}).status_code == 429, 5)
+
+
+def test_rates_are_counted_by_client(place: str) -> None:
+    address = RedisAddress.parse(place)
+    one, other, a, b = SharedRates(address), SharedRates(address), ("key", "a"), ("key", "b")
+    assert one.exchange({a: 5}, now=0.0) == {}
+    assert other.exchange({a: 7, b: 1}, now=0.0) == {}
+    assert one.exchange({a: 1}, now=1.0) == {a: 7}
+    assert one.exchange({}, now=2.0) == {}
+    assert other.exchange({}, now=2.0) == {a: 1}
+    assert other.exchange({}, now=20.0) == {}
+    assert one.exchange({b: 1}, now=20.0) == {}
+    for rates in (one, other):
+        rates.close()
+
+
 def test_damaged_keys_admit_nobody(place: str, server: RedisServer) -> None:
     import redis
 
@@ -109,7 +138,11 @@ def test_damaged_keys_admit_nobody(place: str, server: RedisServer) -> None:
 
 
 def test_outage_is_answered_at_once_and_ends_by_itself(quick: None) -> None:
+    import redis
+
     with redis_server() as server, serving(server.url) as client:
+        with redis.Redis(port=server.port) as settings:
+            settings.config_set("appendfsync", "always")  # what is answered survives
         document = {"id": "a", "text": text(1)}
         assert client.post("/v1/documents", json=document).status_code == 200
         server.kill()
@@ -167,15 +200,15 @@ def test_rolling_restart_loses_nothing(place: str, tmp_path: Path) -> None:
         senders = Senders([first, second])
         with ThreadPoolExecutor(4) as pool:
             sending = [pool.submit(senders.send, worker) for worker in range(4)]
-            wait_for(lambda: len(senders.acknowledged) > 40)
+            wait_for(lambda: len(senders.acknowledged) > 20)
             first.stop()
             before = len(senders.acknowledged)
-            wait_for(lambda: len(senders.acknowledged) > before + 40)
+            wait_for(lambda: len(senders.acknowledged) > before + 20)
             with running(place, log=tmp_path / "c") as third:
                 third.event("ready")
                 senders.services[0] = third
                 before = len(senders.acknowledged)
-                wait_for(lambda: len(senders.acknowledged) > before + 40)
+                wait_for(lambda: len(senders.acknowledged) > before + 20)
                 senders.ended.set()
                 for each in sending:
                     each.result()

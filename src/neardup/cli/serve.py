@@ -275,7 +275,8 @@ def check_access(data: str, host: str, proxy: str | None, log: Any, supplied: st
         other = "leave out --proxy" if is_loopback(host) else "listen on 127.0.0.1"
         raise UsageError(
             f"{what} can be reached from other machines, and there is no API key: add one with "
-            f"neardup keys add NAME --data {shown(data)}, supply one with --api-key-file, or {other}"
+            f"neardup keys add NAME --data {shown(data)}, supply one with --api-key-file, or "
+            f"{other}"
         )
     if not guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")

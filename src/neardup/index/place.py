@@ -33,8 +33,8 @@ def require_free(place: str | Path) -> None:
         load.require_free(Path(place))
     elif is_stored(place):
         raise UsageError(
-            f"{RedisAddress.parse(str(place))} holds an index: add to it with neardup index add, or "
-            "choose another name (?name=NAME)"
+            f"{RedisAddress.parse(str(place))} holds an index: add to it with neardup index add, "
+            "or choose another name (?name=NAME)"
         )
 
 

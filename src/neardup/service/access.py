@@ -39,6 +39,8 @@ class RateBuckets:
     def __init__(self, rate: int, burst: int, most: int) -> None:
         self._rate, self._burst, self._most = rate, float(burst), most
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._taken: Counter[str] | None = None
+        """Tokens since the last `take_account`; None until that is called."""
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -52,6 +54,17 @@ class RateBuckets:
 
     def owe(self, name: str, cost: int, now: float) -> None:
         """Take `cost` tokens, even if the bucket has fewer."""
+        if self._taken is not None and (name in self._taken or len(self._taken) < self._most):
+            self._taken[name] += cost
+        self.owe_for_others(name, cost, now)
+
+    def take_account(self) -> dict[str, int]:
+        """Return the tokens that were taken since the last call, by name."""
+        taken, self._taken = self._taken or {}, Counter()
+        return dict(taken) if self._rate else {}
+
+    def owe_for_others(self, name: str, cost: int, now: float) -> None:
+        """Take tokens that other services have given to this name."""
         if self._rate:
             self._levels[name] = self._level(name, now) - cost, now
             self._levels.move_to_end(name)
@@ -97,6 +110,11 @@ class AccessGate:
         self.bytes = 0
         self._under_way: Counter[str] = Counter()
         """Requests under way, by the name of their key."""
+
+    @property
+    def rates(self) -> dict[str, RateBuckets]:
+        """The rates by what their names are."""
+        return {"key": self._by_key, "source": self._by_source}
 
     def enter(self, record: RequestRecord, path: str) -> None:
         """Admit a request, or raise why it is refused; an admitted request must `leave`.

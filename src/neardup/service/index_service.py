@@ -8,6 +8,7 @@ request waits for others: the texts that arrive during one call are answered by 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neardup.errors import Busy, ServersUnavailable
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
-from neardup.index.redis_store.address import is_redis
+from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.keys import Key
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
@@ -27,6 +28,7 @@ from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
 from neardup.service.servers_watch import ServersWatch
+from neardup.service.shared_rates import Client, SharedRates
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
@@ -154,7 +156,8 @@ class IndexService:
         supplied_key: str | None = None,
     ) -> None:
         self.limits, self.log = limits, log
-        self._keys = ApiKeys(data, supplied_key)
+        self._data, self._keys = data, ApiKeys(data, supplied_key)
+        self._rates: SharedRates | None = None
         self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self._golden: GoldenWatch | None = None
@@ -221,10 +224,10 @@ class IndexService:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._renders, self.metrics.render)
 
-    async def count_documents(self) -> int:
-        """Return the number of documents; servers are asked in a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._renders, len, self.index)
+    def count_documents(self) -> int:
+        """Return the number of documents; of an index on Redis, as it was a second ago."""
+        index = self.index
+        return self._upkeep.documents if isinstance(self._upkeep, ServersWatch) else len(index)
 
     async def scan(self, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
@@ -258,26 +261,53 @@ class IndexService:
         index = self._load(self._say)
         # The first query takes a second or two, until all kernels are loaded.
         index.query("the first query")
+        if is_redis(index.path):
+            self._rates = SharedRates(RedisAddress.parse(str(self._data)))
         return index
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(self._writes, self._load_and_warm)
+            index = await loop.run_in_executor(self._writes, self._load_and_warm)
         except Exception as error:  # the server raises it when it has stopped
             self.failure = error
             self.when_failed()
         else:
+            self._index = index
             self.log.event("ready", documents=len(index), sequence=index.sequence)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            if is_redis(index.path):
-                self._upkeep = ServersWatch(index, self._keys, self.metrics, self.log.event)
+            if (rates := self._rates) is not None:
+                self._upkeep = ServersWatch(
+                    index,
+                    self._keys,
+                    lambda: self._exchange_rates(rates, loop),
+                    self.metrics,
+                    self.log.event,
+                )
             else:
                 self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
+
+    def _exchange_rates(self, rates: SharedRates, loop: asyncio.AbstractEventLoop) -> None:
+        """Exchange with other services what clients have taken; in another thread than the gate."""
+
+        async def take() -> dict[Client, int]:
+            return {
+                (kind, name): cost
+                for kind, buckets in self.gate.rates.items()
+                for name, cost in buckets.take_account().items()
+            }
+
+        async def owe(elsewhere: dict[Client, int]) -> None:
+            for (kind, name), cost in elsewhere.items():
+                self.gate.rates[kind].owe_for_others(name, cost, time.monotonic())
+
+        taken = asyncio.run_coroutine_threadsafe(take(), loop).result()
+        elsewhere = rates.exchange(taken, time.monotonic())
+        asyncio.run_coroutine_threadsafe(owe(elsewhere), loop).result()
 
     async def stop(self) -> None:
         """Finish the requests under way, then close the index, with a snapshot if one is due."""
@@ -293,6 +323,8 @@ class IndexService:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
         self._keys.close()
+        if self._rates is not None:
+            self._rates.close()
 
 
 @lru_cache(4)

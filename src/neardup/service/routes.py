@@ -358,5 +358,5 @@ async def health(_: ServiceRequest) -> Response:
 @router.get("/readyz", response_model=HealthStatus, responses=errors(*OPEN_ERRORS))
 async def ready(request: ServiceRequest) -> Response:
     """Whether the index is loaded, and its servers answer if it is on Redis."""
-    documents = await request.service.count_documents()
+    documents = request.service.count_documents()
     return JsonResponse({"status": "ready", "documents": documents})

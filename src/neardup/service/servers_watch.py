@@ -1,8 +1,8 @@
 """What a service with an index on Redis does in the background: it watches the servers.
 
 While they don't answer, requests are refused at once instead of each of them waiting; a failover,
-which takes some seconds, is waited for. API keys are read again every second. Every minute removals
-are finished that a process which failed has left.
+which takes some seconds, is waited for. Every second API keys are read again, and rates exchanged
+with other services. Every minute removals are finished that a process which failed has left.
 """
 
 from __future__ import annotations
@@ -31,17 +31,25 @@ class ServersWatch(BackgroundThread):
     Args:
         index: the index.
         keys: the API keys, which are read again.
+        exchange: exchanges rates with other services.
         metrics: counts failures.
         event: writes an event to the log.
     """
 
     def __init__(
-        self, index: Index, keys: ApiKeys, metrics: Metrics, event: Callable[..., None]
+        self,
+        index: Index,
+        keys: ApiKeys,
+        exchange: Callable[[], None],
+        metrics: Metrics,
+        event: Callable[..., None],
     ) -> None:
-        self._index, self._keys, self._metrics, self._event = index, keys, metrics, event
+        self._index, self._keys, self._exchange = index, keys, exchange
+        self._metrics, self._event = metrics, event
         self._answered = time.monotonic()
         self.outage: str | None = None
         """Why the servers can't be reached; None while they answer."""
+        self.documents = len(index)
         super().__init__("servers")
 
     def _run(self) -> None:
@@ -72,4 +80,6 @@ class ServersWatch(BackgroundThread):
         if self.outage is not None:
             self.outage = None
             self._event("servers_back")
+        self.documents = len(self._index)
         self._keys.refresh()
+        self._exchange()
