@@ -34,6 +34,7 @@ class Served(TestClient):
 
     @property
     def logged(self) -> list[dict[str, Any]]:
+        assert self.service.log.drain(10)
         return [json.loads(line) for line in self._log.getvalue().splitlines()]
 
     def wait_ready(self) -> None:
@@ -51,6 +52,7 @@ def serving(
     *,
     guarded: bool = False,
     golden: GoldenSet | None = None,
+    audited: bool = False,
     **options: Any,
 ) -> Iterator[Served]:
     log = io.StringIO()
@@ -61,6 +63,7 @@ def serving(
         log=Log(log),
         guarded=guarded,
         golden=golden,
+        audited=audited,
     )
     with Served(service, log) as client:
         client.wait_ready()

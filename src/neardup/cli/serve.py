@@ -20,7 +20,7 @@ from neardup.cli.signatures import with_options
 from neardup.formatting import format_time
 from neardup.option_table import given_options
 
-LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
+LISTEN, INDEX, GOLDEN, LIMITS, LOG = "Network", "Index", "Golden set", "Limits", "Log"
 
 
 @with_options("neardup serve", panel=INDEX)
@@ -165,11 +165,24 @@ def serve(
             panel=LIMITS,
         ),
     ] = None,
+    log_file: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Append the log to a file; SIGHUP makes it again after it was moved.",
+            default="standard error",
+            panel=LOG,
+        ),
+    ] = None,
+    audit: Annotated[
+        bool,
+        flag("Log which key added or removed which ids; without it, no ids are logged.", panel=LOG),
+    ] = False,
     **given: Any,
 ) -> None:
     """Run an index as an HTTP service: check, add and remove documents.
 
-    Logs are JSON lines on standard error. After SIGTERM or Ctrl-C running requests are finished.
+    Logs are JSON lines. After SIGTERM or Ctrl-C running requests are finished.
     """
     require_server()
     from neardup import runtime
@@ -185,13 +198,14 @@ def serve(
     from neardup.service.server import create_app, listen, run, tune_process
 
     tune_process()
-    log = Log()
+    limits = ServiceLimits().with_limits(limit or ())
+    log = Log(file=log_file, most=limits.log_bytes)
+    context.call_on_close(log.drain)  # before an error that ends the command is shown
 
     def warn(message: str) -> None:
         log.event("message", message=message)
 
     runtime.say = warn
-    limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     matching = chosen_options(context, given)
     budget, texts = parse_budget(memory), keep_texts or None
@@ -221,6 +235,7 @@ def serve(
             golden_every=golden_every,
             next_key=next_key,
             supplied_key=supplied,
+            audited=audit,
         )
         run(create_app(service), bound, proxy)
 
@@ -317,41 +332,62 @@ def add_key(
             default="read and write",
         ),
     ] = None,
+    rate: Annotated[
+        int | None,
+        option(
+            "N",
+            "Documents per second; 0 is no limit.",
+            default="the limit key_rate of the service",
+            least=0,
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        option("AGE", "Refuse it after this time, such as 90d (days), 12h or 4w.", default="never"),
+    ] = None,
 ) -> None:
     """Make a key and print it once: only a hash of it is stored."""
     import sys
     import time
 
+    from neardup.cli.cache import parse_age
     from neardup.index.place import is_stored
     from neardup.service.api_keys import READ, WRITE, ApiKeys
 
+    now = time.time()
+    age = None if expires is None else parse_age(expires, "--expires")
+    end = None if age is None else format_time(now + age.total_seconds())
     is_stored(data)  # a folder with other files is refused
     chosen = tuple(scope or (READ, WRITE))
     with closing(ApiKeys(data)) as api_keys:
         first = not api_keys.guarded
-        print(api_keys.add(name, chosen, format_time(time.time())))
+        print(api_keys.add(name, chosen, format_time(now), rate=rate, expires=end))
     effect = "; requests without a key are refused from now on" if first else ""
-    note = f"key {name} ({', '.join(chosen)}), shown this once: Authorization: Bearer KEY{effect}"
+    until = "" if end is None else f", until {end}"
+    rights = ", ".join(chosen) + until
+    note = f"key {name} ({rights}), shown this once: Authorization: Bearer KEY{effect}"
     print(note, file=sys.stderr)
 
 
 @keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
 def list_keys(data: Data, as_json: PlainJson = False) -> None:
-    """List the keys: name, scopes, time of creation."""
+    """List the keys: name, scopes, time of creation; a rate of its own and when it expires."""
     from neardup.service.api_keys import ApiKeys
 
     _require_place(data)
     with closing(ApiKeys(data)) as listed:
         api_keys = listed.all()
     if as_json:
-        rows = ({"name": k.name, "scopes": k.scopes, "created": k.created} for k in api_keys)
-        print_json(list(rows))
+        listed_fields = ("name", "scopes", "created", "rate", "expires")
+        print_json([{name: getattr(key, name) for name in listed_fields} for key in api_keys])
         return
     if not api_keys:
         where = shown(data)
         print(f"no keys in {where}: neardup keys add NAME --data {where} makes one")
     for key in api_keys:
-        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
+        rate = "" if key.rate is None else f"\trate {key.rate}"
+        until = "" if key.expires is None else f"\tuntil {key.expires}"
+        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}{rate}{until}")
 
 
 @keys.command("revoke", cls=Command, epilog="Example: neardup keys revoke crawler --data posts")

@@ -2,11 +2,11 @@
 
 A key is 32 random bytes, so a plain SHA-256 of it can't be reversed. The file is
 
-    {"version": 1, "keys": [{"name", "sha256", "scopes", "created"}]}
+    {"version": 1, "keys": [{"name", "sha256", "scopes", "created", "rate", "expires"}]}
 
-readable by its owner alone and replaced as a whole. A service reads it again when it has changed.
-If the file exists, a key is required, even if the file holds none. With an index on Redis the keys
-are in a hash beside it (`shared_keys.py`).
+(`rate` and `expires` may be missing or null), readable by its owner alone and replaced as a whole.
+A service reads it again when it has changed. If the file exists, a key is required, even if the
+file holds none. With an index on Redis the keys are in a hash beside it (`shared_keys.py`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ import json
 import os
 import re
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from neardup.errors import FormatError, ParameterError
 from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
+from neardup.formatting import format_time
 from neardup.index.folder import API_KEYS
 from neardup.index.redis_store.address import RedisAddress, is_redis
 
@@ -51,6 +54,14 @@ class ApiKey:
     sha256: str
     scopes: tuple[str, ...]
     created: str
+    rate: int | None = None
+    """Documents per second; None for that of the service, 0 for no limit."""
+    expires: str | None = None
+    """The time from which it is refused, written as `format_time` writes it."""
+
+    @property
+    def expired(self) -> bool:
+        return self.expires is not None and self.expires <= format_time(time.time())
 
 
 class KeyList(ABC):
@@ -110,13 +121,23 @@ class ApiKeys:
                 matching = key
         return matching
 
-    def add(self, name: str, scopes: tuple[str, ...], created: str) -> str:
+    def add(
+        self,
+        name: str,
+        scopes: tuple[str, ...],
+        created: str,
+        *,
+        rate: int | None = None,
+        expires: str | None = None,
+    ) -> str:
         """Add a key, and return its token, which is not stored.
 
         Args:
             name: the name of the key, for the log and for `revoke`.
             scopes: read, write, admin, texts, or several of them.
             created: the time, as it is listed.
+            rate: documents per second; None for the rate that the service gives all keys.
+            expires: the time from which it is refused; None for never.
         """
         if not NAME.fullmatch(name):
             raise ParameterError(
@@ -131,7 +152,8 @@ class ApiKeys:
             raise ParameterError(f"unknown scope {unknown[0]!r}: use {', '.join(SCOPES)}")
         token = PREFIX + secrets.token_urlsafe(32)
         ordered = tuple(scope for scope in SCOPES if scope in scopes)
-        if not self._listed.add(ApiKey(name, hash_of(token), ordered, created)):
+        made = ApiKey(name, hash_of(token), ordered, created, rate, expires)
+        if not self._listed.add(made):
             raise ParameterError(f"key {name} exists already: revoke it, or use another name")
         return token
 
@@ -269,4 +291,8 @@ def read_key(value: dict[str, Any]) -> ApiKey:
     name, sha256, created = (str(value[each]) for each in ("name", "sha256", "created"))
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ValueError("not a hash")
-    return ApiKey(name, sha256, tuple(map(str, value["scopes"])), created)
+    rate, expires = value.get("rate"), value.get("expires")
+    if expires is not None:
+        expires = format_time(datetime.fromisoformat(expires))
+    rate = None if rate is None else int(rate)
+    return ApiKey(name, sha256, tuple(map(str, value["scopes"])), created, rate, expires)

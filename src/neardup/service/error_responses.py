@@ -81,12 +81,12 @@ def unauthorized(message: str) -> Refusal:
 
 def rate_exceeded(seconds: float) -> Refusal:
     wait = max(1, int(seconds + 0.999))
-    message = f"more documents a second than the limit allows: try again in {wait} s"
+    message = f"more documents or bytes a second than the limit allows: try again in {wait} s"
     return Refusal(429, message, [("retry-after", str(wait))])
 
 
-def key_busy(most: int) -> Refusal:
-    message = f"an API key may have {most} requests under way: wait for an answer first"
+def key_busy(most: int, what: str) -> Refusal:
+    message = f"an API key may have {most} {what} under way: wait for an answer first"
     return Refusal(429, message, [("retry-after", str(RETRY_SECONDS))])
 
 

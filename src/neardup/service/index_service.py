@@ -3,13 +3,15 @@
 Texts that are checked at the same time are answered together: one call of the index for many texts
 costs hardly more than one for a single text, and a thread is woken once instead of many times. No
 request waits for others: the texts that arrive during one call are answered by the next call.
+
+Keys, and addresses without one, take turns: at the threads, in a call with many texts, and at the
+writer of the index (`turns.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -21,6 +23,7 @@ from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
 from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.keys import Key
+from neardup.service import supervisor
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
 from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Upkeep
@@ -29,11 +32,13 @@ from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
 from neardup.service.servers_watch import ServersWatch
 from neardup.service.shared_rates import Client, SharedRates
+from neardup.service.turns import FairPool, FairQueue, Turns
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
     from neardup.index.stats import Stats
+    from neardup.service.middleware import RequestRecord
 
 MOST_QUERIES: Final = 64
 MOST_CHARACTERS: Final = 1 << 20
@@ -56,15 +61,15 @@ class QueryBatcher:
         self, answer: Callable[[list[str], list[str | None]], list[Answer]], executor: Executor
     ) -> None:
         self._answer, self._executor = answer, executor
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: FairQueue[Waiting] = FairQueue()
         self._busy = False
         """Whether a call is running or scheduled."""
 
-    def ask(self, text: str, group: str | None = None) -> asyncio.Future[Answer]:
-        """Return a future of the answer to a text of a group."""
+    def ask(self, text: str, group: str | None = None, party: str = "") -> asyncio.Future[Answer]:
+        """Return a future of the answer to a text of a group, for a key or an address."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((text, group, future))
+        self._waiting.put(party, (text, group, future))
         if not self._busy:
             # Not at once: requests that arrived together with this one are read first.
             self._busy = True
@@ -92,7 +97,7 @@ class QueryBatcher:
         batch: list[Waiting] = []
         characters = MOST_CHARACTERS
         while self._waiting and len(batch) < MOST_QUERIES and characters > 0:
-            text, group, future = self._waiting.popleft()
+            text, group, future = self._waiting.take()
             if not future.done():  # A cancelled request is skipped.
                 batch.append((text, group, future))
                 characters -= len(text)
@@ -119,10 +124,17 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 READERS: Final = 2
 WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
+CHECKERS: Final = 1
+"""Threads that check single texts, many in a call; so they don't wait for requests with many."""
+STORING: Final = 1_024
+"""Documents that are being sketched and stored; those of further requests wait for a turn.
+
+Enough for a full batch that is sketched while another is stored, and for all single documents."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
+Stored = Future[list[Answer]]
 
 
 class IndexService:
@@ -140,6 +152,7 @@ class IndexService:
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
         supplied_key: an API key with all rights that is not stored.
+        audited: whether the log says which key added or removed which ids.
     """
 
     def __init__(
@@ -154,12 +167,17 @@ class IndexService:
         golden_every: float = CHECK_SECONDS,
         next_key: Key | None = None,
         supplied_key: str | None = None,
+        audited: bool = False,
     ) -> None:
-        self.limits, self.log = limits, log
+        self.limits, self.log, self._audited = limits, log, audited
         self._data, self._keys = data, ApiKeys(data, supplied_key)
         self._rates: SharedRates | None = None
         self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
+        self.metrics.watch_places(
+            requests=lambda: self.gate.requests.taken, streams=lambda: self.gate.streams.taken
+        )
+        log.when_dropped = self.metrics.observe_dropped_lines
         self._golden: GoldenWatch | None = None
         if golden is not None:
             self._golden = GoldenWatch(
@@ -173,12 +191,14 @@ class IndexService:
         self._load = load
         self._index: Index | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._reads = ThreadPoolExecutor(READERS, "read")
-        self._writes = ThreadPoolExecutor(WRITERS, "write")
-        self._scans = ThreadPoolExecutor(SCANNERS, "scan")
+        self._reads = FairPool(READERS, "read")
+        self._writes = FairPool(WRITERS, "write")
+        self._scans = FairPool(SCANNERS, "scan")
+        self._storing = Turns(STORING)
+        self._checkers = ThreadPoolExecutor(CHECKERS, "check")
         self._renders = ThreadPoolExecutor(1, "metrics")
         self._checks = QueryBatcher(
-            lambda texts, groups: self.index.query_batch(texts, within=groups), self._reads
+            lambda texts, groups: self.index.query_batch(texts, within=groups), self._checkers
         )
 
     @property
@@ -199,6 +219,17 @@ class IndexService:
         """Return the statistics of the index; None while there are none."""
         return None if self._index is None or self._outage is not None else self._index.stats()
 
+    def audit(self, record: RequestRecord, event: str, ids: list[str]) -> None:
+        """Log which key has changed the documents with these ids, if that is wanted.
+
+        Args:
+            record: the record of the request.
+            event: added or removed.
+            ids: the ids.
+        """
+        if self._audited and ids:
+            self.log.event(event, request_id=record.id, by=record.party, ids=ids)
+
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers of every answer: fingerprint and sequence of the index.
 
@@ -212,12 +243,18 @@ class IndexService:
             headers.append((b"x-neardup-sequence", b"%d" % index.sequence))
         return headers
 
-    async def check(self, text: str, group: str | None = None) -> Answer:
-        """Query the index for one text of a group, batched with those of other requests."""
+    async def check(self, party: str, text: str, group: str | None = None) -> Answer:
+        """Query the index for one text of a group, batched with those of other requests.
+
+        Args:
+            party: the key or the address that asks, here and below.
+            text: the text.
+            group: the group of the text.
+        """
         grouped = bool(self.index.settings.within)
         if group is not None and not grouped:  # refused, but not together with others
-            return await self.read(lambda index: index.query(text, within=group))
-        return await self._checks.ask(text, group)
+            return await self.read(party, lambda index: index.query(text, within=group))
+        return await self._checks.ask(text, group, party)
 
     async def render_metrics(self) -> bytes:
         """Return all metrics, also while the index is being loaded."""
@@ -229,26 +266,33 @@ class IndexService:
         index = self.index
         return self._upkeep.documents if isinstance(self._upkeep, ServersWatch) else len(index)
 
-    async def scan(self, query: Callable[[Index], Result]) -> Result:
+    async def scan(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._scans, query, self.index)
+        return await self._scans.run(party, partial(query, self.index))
 
-    async def read(self, query: Callable[[Index], Result]) -> Result:
+    async def read(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Query the index, in a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reads, query, self.index)
+        return await self._reads.run(party, partial(query, self.index))
 
-    async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
-        """Add documents without blocking a thread while they are stored."""
-        stored = await self.write(submit)
-        # A cancelled request does not cancel documents that are being stored.
-        return await asyncio.shield(asyncio.wrap_future(stored))
+    async def add(
+        self, party: str, documents: int, submit: Callable[[Index], Stored]
+    ) -> list[Answer]:
+        """Add documents without blocking a thread while they are stored.
 
-    async def write(self, change: Callable[[Index], Result]) -> Result:
+        Args:
+            party: the key or the address that adds them.
+            documents: their number.
+            submit: sketches them, and queues them for the writer of the index.
+        """
+        index = self.index
+        async with self._storing.take(party, documents):
+            stored = await self._writes.run(party, partial(submit, index))
+            # A cancelled request does not cancel documents that are being stored.
+            return await asyncio.shield(asyncio.wrap_future(stored))
+
+    async def write(self, party: str, change: Callable[[Index], Result]) -> Result:
         """Change the index in a thread; the change is durable when this returns."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writes, change, self.index)
+        return await self._writes.run(party, partial(change, self.index))
 
     def start(self) -> None:
         """Start to load the index."""
@@ -268,13 +312,14 @@ class IndexService:
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = await loop.run_in_executor(self._writes, self._load_and_warm)
+            index = await loop.run_in_executor(None, self._load_and_warm)
         except Exception as error:  # the server raises it when it has stopped
             self.failure = error
             self.when_failed()
         else:
             self._index = index
             self.log.event("ready", documents=len(index), sequence=index.sequence)
+            supervisor.notify(supervisor.READY)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
             if (rates := self._rates) is not None:
@@ -311,14 +356,16 @@ class IndexService:
 
     async def stop(self) -> None:
         """Finish the requests under way, then close the index, with a snapshot if one is due."""
+        supervisor.notify(supervisor.STOPPING)
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        for pool in (self._reads, self._writes, self._scans, self._renders):
-            await loop.run_in_executor(None, pool.shutdown)
+        shared = (pool.threads for pool in (self._reads, self._writes, self._scans))
+        for threads in (*shared, self._checkers, self._renders):
+            await loop.run_in_executor(None, threads.shutdown)
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")

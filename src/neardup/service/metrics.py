@@ -303,6 +303,17 @@ class Metrics:
             "Snapshots and switches of the generation that failed",
             registry=self._registry,
         )
+        self._dropped_lines = Counter(
+            "neardup_log_lines_dropped",
+            "Lines of the log that were dropped, because they could not be written in time",
+            registry=self._registry,
+        )
+        self._under_way = Gauge(
+            "neardup_under_way",
+            "Requests that are being answered, by kind: requests or streams",
+            ("kind",),
+            registry=self._registry,
+        )
         self._connections = Gauge(
             "neardup_open_connections",
             "Connections that are open",
@@ -310,7 +321,7 @@ class Metrics:
         )
         self._connections_refused = Counter(
             "neardup_connections_refused",
-            "Connections that were closed at once, because too many were open",
+            "Connections that were closed, because too many were open, in all or of an address",
             registry=self._registry,
         )
         for reason in WATCHED:
@@ -341,12 +352,21 @@ class Metrics:
         """Count a snapshot or a switch of the generation that failed."""
         self._upkeep_failures.inc()
 
+    def observe_dropped_lines(self, count: int) -> None:
+        """Count lines of the log that were dropped."""
+        self._dropped_lines.inc(count)
+
+    def watch_places(self, **counts: Callable[[], int]) -> None:
+        """Export the requests under way of each kind, which a function returns."""
+        for kind, count in counts.items():
+            self._under_way.labels(kind).set_function(count)
+
     def observe_connections(self, open: int, *, refused: bool = False) -> None:
         """Set the number of open connections, and count one that was refused.
 
         Args:
             open: the connections that are open now.
-            refused: whether the newest one is closed, because too many are open.
+            refused: whether one is closed, because too many are open.
         """
         self._connections.set(open)
         if refused:

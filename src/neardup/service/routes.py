@@ -109,20 +109,19 @@ _start_page = cache(partial(make_start_page, router.routes))
 )
 async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) -> Response:
     """Is a text, or are several, a copy of a document in the index? Nothing is added."""
-    service = request.service
     if isinstance(body, CheckTexts):
         texts = body.texts
         request.charge(len(texts))
         groups = body.within
-        answers = await service.read(lambda index: index.query_batch(texts, within=groups))
+        answers = await request.read(lambda index: index.query_batch(texts, within=groups))
         return JsonResponse({"answers": answers})
     if isinstance(body, CheckSignature):
-        sketch, group = make_sketch([body.signature], service.index.spec), [body.within]
+        sketch, group = make_sketch([body.signature], request.service.index.spec), [body.within]
         request.charge(1)
-        answers = await service.read(lambda index: index.query_sketches(sketch, within=group))
+        answers = await request.read(lambda index: index.query_sketches(sketch, within=group))
         return JsonResponse(answers[0])
     request.charge(1)
-    return JsonResponse(await service.check(body.text, body.within))
+    return JsonResponse(await request.service.check(request.record.party, body.text, body.within))
 
 
 @router.post(
@@ -135,7 +134,7 @@ async def explain(request: ServiceRequest, body: CheckText) -> Response:
     """How the answer to a text comes about, step by step. Nothing is added."""
     request.charge(1)
     return JsonResponse(
-        await request.service.read(lambda index: index.explain(body.text, within=body.within))
+        await request.read(lambda index: index.explain(body.text, within=body.within))
     )
 
 
@@ -143,6 +142,7 @@ async def add_stream(
     request: ServiceRequest, options: Annotated[StreamOptions, Query()]
 ) -> Response:
     """Check and add a stream of documents, one a line."""
+    request.service.gate.enter_stream(request.record)
     return DocumentStream(request, replace=options.replace)
 
 
@@ -176,10 +176,10 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
     """
     if isinstance(body, NewDocuments):
         request.charge(len(body.documents))
-        answers = await add_documents(request.service, body.documents, body.replace)
+        answers = await add_documents(request, body.documents, body.replace)
         return JsonResponse({"answers": answers})
     request.charge(1)
-    answer = (await add_documents(request.service, [body], body.replace))[0]
+    answer = (await add_documents(request, [body], body.replace))[0]
     if answer.reason == CONFLICT:
         raise Conflict(CONFLICT)
     return JsonResponse(answer)
@@ -198,9 +198,9 @@ async def document(
     found: Document | None
     if options.text:
         require_scope(request.record, TEXTS)
-        found = await request.service.read(lambda index: index.get(id, text=True))
+        found = await request.read(lambda index: index.get(id, text=True))
     else:
-        found = await request.service.read(lambda index: index.get(id))
+        found = await request.read(lambda index: index.get(id))
     if found is None:
         raise Refusal(404, "there is no document with this id")
     return JsonResponse(found)
@@ -214,8 +214,9 @@ async def document(
 )
 async def remove(request: ServiceRequest, id: DocumentId) -> Response:
     """Remove a document. Copies of it find another one to be a copy of, or are kept."""
-    if not await request.service.write(lambda index: index.remove(id)):
+    if not await request.write(lambda index: index.remove(id)):
         raise Refusal(404, "there is no document with this id")
+    request.service.audit(request.record, "removed", [id])
     return Response(status_code=204)
 
 
@@ -231,7 +232,7 @@ async def clusters(request: ServiceRequest, options: Annotated[PageOptions, Quer
     limit = min(PAGE_SIZE, most) if options.limit is None else options.limit
     if limit > most:
         raise invalid(f"limit: a page has at most {most} clusters: ask for the next pages")
-    found = await request.service.scan(lambda index: index.clusters(limit, after=options.after))
+    found = await request.scan(lambda index: index.clusters(limit, after=options.after))
     return JsonResponse(found)
 
 
@@ -252,13 +253,11 @@ async def cluster(
     if options.text:
         require_scope(request.record, TEXTS)
         room = request.limits.cluster_text_bytes
-        found = await request.service.read(
+        found = await request.read(
             lambda index: index.cluster(number, most=most, after=after, text=True, text_bytes=room)
         )
     else:
-        found = await request.service.read(
-            lambda index: index.cluster(number, most=most, after=after)
-        )
+        found = await request.read(lambda index: index.cluster(number, most=most, after=after))
     if found is None:
         raise Refusal(404, "there is no cluster with this number: GET /v1/documents/ID has it")
     return JsonResponse(found)
@@ -274,7 +273,7 @@ async def start_shadow(request: ServiceRequest, body: ShadowRequest) -> Response
     """Try another operating point beside the current one."""
     pairs = [(pair.a, pair.b, pair.duplicate) for pair in body.golden or ()]
     point = body.model_dump(exclude_none=True, exclude={"golden"})
-    await request.service.write(lambda index: index.shadow.start(golden=pairs, **point))
+    await request.write(lambda index: index.shadow.start(golden=pairs, **point))
     return await report_shadow(request)
 
 
@@ -286,7 +285,7 @@ async def start_shadow(request: ServiceRequest, body: ShadowRequest) -> Response
 )
 async def report_shadow(request: ServiceRequest) -> Response:
     """How the shadow's answers differ from the current ones."""
-    return JsonResponse(await request.service.read(lambda index: index.shadow.report().as_dict))
+    return JsonResponse(await request.read(lambda index: index.shadow.report().as_dict))
 
 
 @router.post(
@@ -297,7 +296,7 @@ async def report_shadow(request: ServiceRequest) -> Response:
 )
 async def promote_shadow(request: ServiceRequest) -> Response:
     """Let the shadow answer from now on."""
-    moved = await request.service.write(lambda index: index.shadow.promote())
+    moved = await request.write(lambda index: index.shadow.promote())
     return JsonResponse({"moved": moved})
 
 
@@ -309,7 +308,7 @@ async def promote_shadow(request: ServiceRequest) -> Response:
 )
 async def drop_shadow(request: ServiceRequest) -> Response:
     """Forget the shadow."""
-    await request.service.write(lambda index: index.shadow.drop())
+    await request.write(lambda index: index.shadow.drop())
     return Response(status_code=204)
 
 
@@ -321,7 +320,7 @@ async def drop_shadow(request: ServiceRequest) -> Response:
 )
 async def stats(request: ServiceRequest) -> Response:
     """How many documents there are, in how much memory, and the specification of the index."""
-    return JsonResponse(await request.service.scan(_describe_index))
+    return JsonResponse(await request.scan(_describe_index))
 
 
 def _describe_index(index: Index) -> dict[str, Any]:

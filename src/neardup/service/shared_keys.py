@@ -1,6 +1,6 @@
 """API keys of an index on Redis: a hash beside it, which all services read every second.
 
-{NAME:c}keys has a field for each key, its name, with {"name", "sha256", "scopes", "created"}; and
+{NAME:c}keys has a field for each key, its name, with what the file of `api_keys.py` has of it; and
 the field `:version`, which stays when the last key is revoked: from the first key on, one is
 required.
 """

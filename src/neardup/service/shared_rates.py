@@ -4,6 +4,7 @@ Each service gives tokens by its own buckets, without waiting for anybody. Every
 it gave to a count on the servers, and takes from its buckets what the others gave meanwhile:
 
     {NAME:c}rate:KIND:CLIENT    tokens that all services have given; forgotten after a minute
+    (KIND: key, source, key-bytes or source-bytes)
 
 So a client may exceed its rate for about a second for each service, and not longer.
 """
@@ -20,7 +21,7 @@ from neardup.index.redis_store.servers import Call, Servers
 KNOWN_SECONDS: Final = 10.0
 """How long a client is asked about that has sent nothing here."""
 Client = tuple[str, str]
-"""What the rate is of (key or source), and the name."""
+"""The kind of the rate, and the name."""
 
 
 class SharedRates:

@@ -12,14 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from neardup.errors import NeardupError, OutputError, ServersUnavailable, UsageError
 from neardup.index.redis_store.address import PASSWORD, RedisAddress
 from neardup.index.redis_store.scripts import Script
-
-if TYPE_CHECKING:
-    import redis
 
 RETRY_SECONDS: Final = 30.0
 """How long a command is repeated: a failover takes some seconds."""
@@ -57,7 +54,8 @@ class Servers:
     def __init__(self, address: RedisAddress, replicas: int = 0) -> None:
         self.address, self.replicas = address, replicas
         self._redis = _import_redis()
-        self._clients: dict[Server, redis.Redis] = {}
+        # Clients are partly untyped in redis-py.
+        self._clients: dict[Server, Any] = {}
         self._guard = threading.Lock()
         self._slots: list[Server] | None = None
         """The master of each slot of a cluster; None for a single server."""
@@ -270,13 +268,13 @@ class Servers:
         with self._guard, suppress(NeardupError):
             self._find_out()
 
-    def _client(self, server: Server) -> redis.Redis:
+    def _client(self, server: Server) -> Any:
         client = self._clients.get(server)
         if client is None:
             client = self._clients.setdefault(server, self._connect(server))
         return client
 
-    def _connect(self, server: Server) -> redis.Redis:
+    def _connect(self, server: Server) -> Any:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
