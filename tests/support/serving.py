@@ -47,7 +47,7 @@ class Served(TestClient):
 
 @contextmanager
 def serving(
-    data: Path,
+    data: Path | str,
     settings: ServiceLimits | None = None,
     *,
     guarded: bool = False,
@@ -70,7 +70,7 @@ def serving(
         yield client
 
 
-def key(data: Path, *scopes: str) -> dict[str, str]:
+def key(data: Path | str, *scopes: str) -> dict[str, str]:
     """The header with a new key."""
     name = "-".join(scopes) or "none"
     return {"Authorization": f"Bearer {ApiKeys(data).add(name, scopes, 'now')}"}

@@ -53,7 +53,7 @@ from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
-from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.redis_store.address import RedisAddress, is_redis, not_on_redis
 from neardup.index.redis_store.open_servers import OpenServers
 from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings, parse_budget
@@ -166,6 +166,11 @@ class Index:
         stored: Stored = {"keep_texts": keep_texts, "within": within, "read_only": read_only}
         if is_redis(path):
             address = RedisAddress.parse(str(path))
+            if memory is not None:
+                raise ParameterError(
+                    "memory is that of the tables of an index in a folder: leave it out, servers "
+                    "have a limit of their own (maxmemory)"
+                )
             return cls(OpenServers.open(address, *required, how, replicas=replicas, **stored))
         if replicas:
             raise ParameterError("replicas are those of Redis servers: leave them out for a folder")
@@ -217,10 +222,7 @@ class Index:
     def _in_folder(self, wanted: str) -> OpenIndex:
         """Return the open folder; raise UsageError if the index is on servers."""
         if isinstance(self._opened, OpenServers):
-            raise UsageError(
-                f"{self.path} is on Redis, where an index has no {wanted}: docs/cluster.md says "
-                "what to do instead"
-            )
+            raise not_on_redis(self._opened.path, wanted)
         return self._opened
 
     @property
@@ -447,7 +449,7 @@ class Index:
         >>> counts["kept"], counts["removed"]
         (1, 1)
         """
-        return add_increment(self._in_folder("an increment"), job, folder, progress)
+        return add_increment(self._in_folder("an increment (-o)"), job, folder, progress)
 
     def remove(self, id: str) -> bool:
         """Remove a document. Its copies are judged again in the same commit.
@@ -834,7 +836,7 @@ class Index:
         1
         >>> index.shadow.drop()
         """
-        generation = self._in_folder("a shadow").generation
+        generation = self._in_folder("another operating point").generation
         generation.require_writer()
         assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow
@@ -944,6 +946,51 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.verify()
 
+    def repair(self) -> list[str]:
+        """Repair what a failover of servers has left behind, in an index on Redis.
+
+        Other processes may go on meanwhile.
+
+        Returns:
+            What was done, and what can't be repaired, one line each; empty if nothing was wrong.
+
+        >>> _example().repair()
+        Traceback (most recent call last):
+        neardup.errors.UsageError: ... is in a folder, where nothing is repaired: ...
+        """
+        if isinstance(self._opened, OpenServers):
+            return self._opened.generation.repair()
+        raise UsageError(
+            f"{self.path} is in a folder, where nothing is repaired: if neardup index verify lists "
+            "problems, import an export (neardup index import), or build the index again"
+        )
+
+    def finish_removals(self) -> int:
+        """Finish the removals that processes which failed have left, in an index on Redis.
+
+        A service calls it every minute. In a folder a removal is finished or has not begun.
+
+        Returns:
+            The number of removals that were not finished.
+
+        >>> _example().finish_removals()
+        0
+        """
+        if isinstance(self._opened, OpenServers):
+            return self._opened.generation.finish_removals()
+        return 0
+
+    def ping(self) -> None:
+        """Ask the servers of an index on Redis for a sign of life; a folder is always there.
+
+        Raises:
+            ServersUnavailable: If one of them does not answer at this moment.
+
+        >>> _example().ping()
+        """
+        if isinstance(self._opened, OpenServers):
+            self._opened.generation.ping()
+
     # Generations
 
     def reindex(
@@ -1029,7 +1076,7 @@ class Index:
         >>> _example().take_over()
         False
         """
-        opened = self._in_folder("another generation")
+        opened = self._in_folder("another specification")
         with opened.while_open():
             return cutover.accept_offer(opened, key)
 

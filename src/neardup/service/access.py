@@ -41,6 +41,8 @@ class RateBuckets:
         self._own: dict[str, int] = {}
         """The names whose rates are their own."""
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._taken: Counter[str] | None = None
+        """Tokens since the last `take_account`; None until that is called."""
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -61,6 +63,19 @@ class RateBuckets:
 
     def owe(self, name: str, cost: int, now: float) -> None:
         """Take `cost` tokens, even if the bucket has fewer."""
+        if not self._rate_of(name):
+            return
+        if self._taken is not None and (name in self._taken or len(self._taken) < self._most):
+            self._taken[name] += cost
+        self.owe_for_others(name, cost, now)
+
+    def take_account(self) -> dict[str, int]:
+        """Return the tokens that were taken since the last call, by name."""
+        taken, self._taken = self._taken, Counter()
+        return dict(taken or {})
+
+    def owe_for_others(self, name: str, cost: int, now: float) -> None:
+        """Take tokens that other services have given to this name."""
         if self._rate_of(name):
             self._levels[name] = self._level(name, now) - cost, now
             self._levels.move_to_end(name)
@@ -185,6 +200,16 @@ class AccessGate:
         self.bytes = 0
         self._bytes_of: Counter[str] = Counter()
         """The same by key or address."""
+
+    @property
+    def rates(self) -> dict[str, RateBuckets]:
+        """All rates, by names for other services."""
+        return {
+            "key": self._by_key.documents,
+            "key-bytes": self._by_key.bytes,
+            "source": self._by_source.documents,
+            "source-bytes": self._by_source.bytes,
+        }
 
     def enter(self, record: RequestRecord, path: str) -> None:
         """Admit a request, or raise why it is refused; an admitted request must `leave`.

@@ -13,7 +13,7 @@ import orjson
 from fastapi import Response
 
 import neardup
-from neardup.errors import FormatError, NeardupError, OutputError
+from neardup.errors import FormatError, NeardupError, OutputError, ServersUnavailable
 
 UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
@@ -151,6 +151,8 @@ def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Head
         status, message = 500, "a file of the index is damaged: see the log of the service"
     elif isinstance(error, OutputError):
         message = "the service can't write to its disk, nothing was stored: see its log"
+    elif isinstance(error, ServersUnavailable):
+        message = "the servers of the index can't be reached: try again, nothing is added twice"
     message = message.encode(
         errors="backslashreplace"
     ).decode()  # Names of files need not be UTF-8.

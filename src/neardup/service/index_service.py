@@ -11,16 +11,18 @@ writer of the index (`turns.py`).
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from neardup.errors import Busy
+from neardup.errors import Busy, ServersUnavailable
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
 from neardup.index.expiry import Retention
+from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.keys import Key
 from neardup.service import supervisor
 from neardup.service.access import AccessGate
@@ -29,6 +31,8 @@ from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Up
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
+from neardup.service.servers_watch import ServersWatch
+from neardup.service.shared_rates import Client, SharedRates
 from neardup.service.turns import FairPool, FairQueue, Turns
 from neardup.spec import Spec
 
@@ -144,13 +148,13 @@ class IndexService:
     Args:
         load: opens the index; called with a function for messages to the operator.
         limits: the limits of requests and connections.
-        data: the folder with the API keys.
+        data: the folder with the index and the API keys, or the address of its servers.
         log: gets an event for each request, and others.
         guarded: whether API keys are required.
         golden: labelled pairs that are checked periodically.
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
-        supplied_key: an API key with all rights that is not stored in the folder.
+        supplied_key: an API key with all rights that is not stored.
         audited: whether the log says which key added or removed which ids.
         retention: how long documents stay; None for ever.
     """
@@ -159,7 +163,7 @@ class IndexService:
         self,
         load: Callable[[Say], Index],
         limits: ServiceLimits,
-        data: Path,
+        data: str | Path,
         *,
         log: Log,
         guarded: bool,
@@ -171,7 +175,9 @@ class IndexService:
         retention: Retention | None = None,
     ) -> None:
         self.limits, self.log, self._audited = limits, log, audited
-        self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
+        self._data, self._keys = data, ApiKeys(data, supplied_key)
+        self._rates: SharedRates | None = None
+        self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self.metrics.watch_places(
             requests=lambda: self.gate.requests.taken, streams=lambda: self.gate.streams.taken
@@ -183,7 +189,7 @@ class IndexService:
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
         self._next_key, self._retention = next_key, retention
-        self._upkeep: Upkeep | None = None
+        self._upkeep: Upkeep | ServersWatch | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
         self.stopping: Callable[[], bool] = lambda: False
@@ -203,14 +209,21 @@ class IndexService:
 
     @property
     def index(self) -> Index:
-        """The index; raises `Busy` while it is being loaded."""
+        """The index; raises `Busy` while it is being loaded, and an error while its servers are
+        silent."""
         if self._index is None:
             raise Busy("the index is being loaded: wait until /readyz answers 200")
+        if (outage := self._outage) is not None:
+            raise ServersUnavailable(outage)
         return self._index
 
+    @property
+    def _outage(self) -> str | None:
+        return self._upkeep.outage if isinstance(self._upkeep, ServersWatch) else None
+
     def stats(self) -> Stats | None:
-        """Return the statistics of the index; None while it is being loaded."""
-        return None if self._index is None else self._index.stats()
+        """Return the statistics of the index; None while there are none."""
+        return None if self._index is None or self._outage is not None else self._index.stats()
 
     def audit(self, record: RequestRecord, event: str, ids: list[str]) -> None:
         """Log which key has changed the documents with these ids, if that is wanted.
@@ -224,14 +237,17 @@ class IndexService:
             self.log.event(event, request_id=record.id, by=record.party, ids=ids)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every answer: fingerprint and sequence of the index."""
+        """Return the headers of every answer: fingerprint and sequence of the index.
+
+        An index on Redis would have to ask its servers for the sequence: it is left out.
+        """
         index = self._index
         if index is None:
             return []
-        return [
-            (b"x-neardup-fingerprint", _fingerprint(index.spec)),
-            (b"x-neardup-sequence", b"%d" % index.sequence),
-        ]
+        headers = [(b"x-neardup-fingerprint", _fingerprint(index.spec))]
+        if not is_redis(index.path):
+            headers.append((b"x-neardup-sequence", b"%d" % index.sequence))
+        return headers
 
     async def check(self, party: str, text: str, group: str | None = None) -> Answer:
         """Query the index for one text of a group, batched with those of other requests.
@@ -250,6 +266,11 @@ class IndexService:
         """Return all metrics, also while the index is being loaded."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._renders, self.metrics.render)
+
+    def count_documents(self) -> int:
+        """Return the number of documents; of an index on Redis, as it was a second ago."""
+        index = self.index
+        return self._upkeep.documents if isinstance(self._upkeep, ServersWatch) else len(index)
 
     async def scan(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
@@ -294,26 +315,56 @@ class IndexService:
         index = self._load(self._say)
         # The first query takes a second or two, until all kernels are loaded.
         index.query("the first query")
+        if is_redis(index.path):
+            self._rates = SharedRates(RedisAddress.parse(str(self._data)))
         return index
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(None, self._load_and_warm)
+            index = await loop.run_in_executor(None, self._load_and_warm)
         except Exception as error:  # the server raises it when it has stopped
             self.failure = error
             self.when_failed()
         else:
+            self._index = index
             self.log.event("ready", documents=len(index), sequence=index.sequence)
             supervisor.notify(supervisor.READY)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            self._upkeep = Upkeep(
-                index, self.metrics, self.log.event, self._next_key, retention=self._retention
-            )
+            if (rates := self._rates) is not None:
+                self._upkeep = ServersWatch(
+                    index,
+                    self._keys,
+                    lambda: self._exchange_rates(rates, loop),
+                    self.metrics,
+                    self.log.event,
+                )
+            else:
+                self._upkeep = Upkeep(
+                    index, self.metrics, self.log.event, self._next_key, retention=self._retention
+                )
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
+
+    def _exchange_rates(self, rates: SharedRates, loop: asyncio.AbstractEventLoop) -> None:
+        """Exchange with other services what clients have taken; in another thread than the gate."""
+
+        async def take() -> dict[Client, int]:
+            return {
+                (kind, name): cost
+                for kind, buckets in self.gate.rates.items()
+                for name, cost in buckets.take_account().items()
+            }
+
+        async def owe(elsewhere: dict[Client, int]) -> None:
+            for (kind, name), cost in elsewhere.items():
+                self.gate.rates[kind].owe_for_others(name, cost, time.monotonic())
+
+        taken = asyncio.run_coroutine_threadsafe(take(), loop).result()
+        elsewhere = rates.exchange(taken, time.monotonic())
+        asyncio.run_coroutine_threadsafe(owe(elsewhere), loop).result()
 
     async def stop(self) -> None:
         """Finish the requests under way, then close the index, with a snapshot if one is due."""
@@ -331,6 +382,9 @@ class IndexService:
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
+        self._keys.close()
+        if self._rates is not None:
+            self._rates.close()
 
 
 @lru_cache(4)

@@ -377,5 +377,6 @@ async def health(_: ServiceRequest) -> Response:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_model=HealthStatus, responses=errors(*OPEN_ERRORS))
 async def ready(request: ServiceRequest) -> Response:
-    """Whether the index is loaded."""
-    return JsonResponse({"status": "ready", "documents": len(request.service.index)})
+    """Whether the index is loaded, and its servers answer if it is on Redis."""
+    documents = request.service.count_documents()
+    return JsonResponse({"status": "ready", "documents": documents})

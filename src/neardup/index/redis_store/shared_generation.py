@@ -163,6 +163,14 @@ class SharedGeneration(BaseGeneration):
         """Repair what a failover of servers has left behind; return what was done, a line each."""
         return self._integrity.repair()
 
+    def finish_removals(self) -> int:
+        """Finish the removals that processes which failed have left; return how many there were."""
+        return self._integrity.removal.finish_all()
+
+    def ping(self) -> None:
+        """Raise ServersUnavailable if a server does not answer at this moment."""
+        self._servers.ping()
+
     def list_documents(self) -> ListedDocuments:
         """Return all documents that are stored now, to read them in order."""
         return ListedDocuments(self._documents)
