@@ -101,6 +101,13 @@ def test_upkeep_failure_is_logged_and_retried(tmp_path: Path) -> None:
         assert index.add("a", TEXT).status == "new"
 
 
+def measured(counts: Metrics) -> dict[str, float]:
+    """The metrics without labels."""
+    lines = counts.render().decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in values.items()}
+
+
 def failures(heard: Heard) -> list[dict[str, Any]]:
     return [about for name, about in heard.events if name == "upkeep_failed"]
 
@@ -156,9 +163,9 @@ def test_a_folder_called_next_json_keeps_nothing_else_from_being_done(
         again.wait()
         upkeep.stop()
         assert "next.json is damaged" in again.events[0][1]["message"]
-    text = counts.render().decode()
-    assert float(text.split("neardup_upkeep_failures_total ")[1].split()[0]) > 10
-    assert float(text.split("neardup_upkeep_age_seconds ")[1].split()[0]) < 60
+    values = measured(counts)
+    assert values["neardup_upkeep_failures_total"] > 10
+    assert values["neardup_upkeep_age_seconds"] < 60
 
 
 def test_upkeep_survives_idle_connections_that_use_up_all_files(tmp_path: Path) -> None:
