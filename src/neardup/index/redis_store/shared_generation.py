@@ -206,7 +206,7 @@ class SharedGeneration(BaseGeneration):
         members = self._buckets.append(flat, numbers[places]).members
         limit = self.settings.options.limit
         full = [place for place, listed in members.items() if len(listed) >= limit]
-        self._overflow.add([(int(flat[at]), int(numbers[places[at]])) for at in sorted(full)])
+        self._overflow.add([(int(flat[at]), int(numbers[places[at]]), 0) for at in sorted(full)])
 
     def end_loading(self, last_number: int) -> None:
         """Let others open the index; new documents get larger numbers than this one."""

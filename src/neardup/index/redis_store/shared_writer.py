@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import join_arrivals, select_arrivals
@@ -16,6 +15,7 @@ from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View, answer_from_row
 
+T = TypeVar("T")
 PAUSE: Final = 0.01
 """Seconds between two looks at documents whose witness is being removed."""
 
@@ -40,7 +40,7 @@ class SharedWriter(RequestQueue):
     ) -> None:
         super().__init__(most_waiting)
         self._enrolments, self._view = list(enrolments), view
-        self._idle = list(enrolments)
+        self._idle, self._lease = list(enrolments), self._enrolments[0].lease
         self._counters, self._clock = counters, clock
         self.start()
 
@@ -64,10 +64,21 @@ class SharedWriter(RequestQueue):
             self._idle.append(enrolment)
 
     def _remove(self, enrolment: Enrolment, id: str) -> bool:
-        row = self._view.rows_by_id([id]).get(id)
+        row = self._patiently(lambda: self._view.rows_by_id([id]).get(id))
         removed = row is not None and enrolment.removal.remove([row.number]) > 0
         self._counters.removed += removed
         return removed
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while documents are judged again, for as long as that can take."""
+        begun = time.monotonic()
+        while True:
+            try:
+                return ask()
+            except TablesBehind:
+                if time.monotonic() - begun > 2 * self._lease:
+                    raise
+                time.sleep(PAUSE)
 
     def _add(self, enrolment: Enrolment, requests: list[AddRequest]) -> None:
         begun = time.perf_counter()
@@ -124,22 +135,25 @@ class SharedWriter(RequestQueue):
 
         Rows whose witness was removed meanwhile are replaced by what they are now.
         """
-        while True:
+        found: dict[int, str] = {}
+
+        def look() -> None:
             own = {row.number: row.id for row in rows.values()}
-            witnesses = self._view.witness_ids(rows.values(), own)
+            found.update(self._view.witness_ids(rows.values(), own))
             lost = {
                 at: row
                 for at, row in rows.items()
-                if row.witness is not None and row.witness not in witnesses
+                if row.witness is not None and row.witness not in found
             }
-            if not lost:
-                return witnesses
-            time.sleep(PAUSE)
-            with suppress(TablesBehind):
+            if lost:
                 now = self._view.store.rows([row.number for row in lost.values()])
-                rows |= {
-                    at: now.get(row.number, row._replace(witness=None)) for at, row in lost.items()
-                }
+                rows.update(
+                    {at: now.get(row.number, row._replace(witness=None)) for at, row in lost.items()}
+                )
+                raise TablesBehind  # they may have other witnesses
+
+        self._patiently(look)
+        return found
 
 
 def _repeated(found: Enrolled) -> Enrolled:
