@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import neardup
+from neardup import Index
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import Keyspace
 from neardup.index.redis_store.servers import Servers
@@ -73,3 +75,35 @@ class Raw:
 
     def close(self) -> None:
         self.servers.close()
+
+
+def check_order_of_numbers(index: Index, texts: Mapping[str, str]) -> int:
+    """What is stored is the answer of a batch run in the order of the numbers.
+
+    Args:
+        index: The index.
+        texts: The text of each document that may be there, by its id.
+
+    Returns:
+        How many copies there are.
+    """
+    rows = index._opened.generation._documents.rows_after(0, 1 << 30)
+    assert len({row.id for row in rows}) == len(rows), "an id is there twice"
+    ids = {row.number: row.id for row in rows}
+    settings = {
+        name: getattr(index.options, name) for name in ("threshold", "limit", "verify", "measure")
+    }
+    curve = index.options.curve
+    result = neardup.dedup(
+        [texts[row.id] for row in rows],
+        index.spec,
+        **settings,
+        bands=curve.bands,
+        rows=curve.rows,
+    )
+    want = {rows[one.id].id: (rows[one.witness].id, one.similarity) for one in result.removed}
+    got = {
+        row.id: (ids.get(row.witness), row.similarity) for row in rows if row.witness is not None
+    }
+    assert got == want
+    return len(got)

@@ -13,9 +13,11 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
 from neardup.index.generation import OpenOptions
@@ -54,11 +56,11 @@ class Scheduler:
         self.chance = random.Random(seed)
         self.now, self.steps = 0.0, 0
         self.history: list[str] = []
-        self._changed = threading.Condition()
+        self._turn = threading.Semaphore(0)
+        """Released when the writer that took a step stops, or ends."""
+        self._go_on: list[threading.Semaphore] = []
         self._parked: dict[int, float] = {}
         """Writer -> the time until which it sleeps."""
-        self._running: set[int] = set()
-        self._chosen: int | None = None
         self._local = threading.local()
 
     # In the threads of the writers
@@ -73,20 +75,10 @@ class Scheduler:
         if writer is None:  # this is the test itself
             self.now = max(self.now, until)
             return
-        with self._changed:
-            self._parked[writer] = until
-            self._running.discard(writer)
-            self._changed.notify_all()
-            while self._chosen != writer:
-                self._changed.wait()
-            self._chosen = None
-            self._running.add(writer)
-            self.history.append(f"{writer} {what}")
-
-    def end(self) -> None:
-        with self._changed:
-            self._running.discard(self._local.writer)
-            self._changed.notify_all()
+        self._parked[writer] = until
+        self._turn.release()
+        self._go_on[writer].acquire()
+        self.history.append(f"{writer} {what}")
 
     # The modules' `time`
 
@@ -113,30 +105,26 @@ class Scheduler:
             except BaseException as error:
                 errors.append(error)
             finally:
-                self.end()
+                self._turn.release()
 
-        self._running = set(range(len(works)))
+        self._go_on = [threading.Semaphore(0) for _ in works]
         threads = [
             threading.Thread(target=run, args=each, daemon=True) for each in enumerate(works)
         ]
         for thread in threads:
             thread.start()
-        while True:
-            with self._changed:
-                while self._running or self._chosen is not None:
-                    self._changed.wait()
-                if not self._parked:
-                    break
-                self.steps += 1
-                assert self.steps < MOST_STEPS, "they wait for one another"
-                ready = sorted(each for each, until in self._parked.items() if until <= self.now)
-                # Sleepers are late now and then, and others are early.
-                if not ready or self.chance.random() < 0.05:
-                    ready = sorted(self._parked)
-                chosen = self.chance.choice(ready)
-                self.now = max(self.now + 1e-4, self._parked.pop(chosen))
-                self._chosen = chosen
-                self._changed.notify_all()
+            self._turn.acquire()
+        while self._parked:
+            self.steps += 1
+            assert self.steps < MOST_STEPS, "they wait for one another"
+            ready = sorted(each for each, until in self._parked.items() if until <= self.now)
+            # Sleepers are late now and then, and others are early.
+            if not ready or self.chance.random() < 0.05:
+                ready = sorted(self._parked)
+            chosen = self.chance.choice(ready)
+            self.now = max(self.now + 1e-4, self._parked.pop(chosen))
+            self._go_on[chosen].release()
+            self._turn.acquire()
         for thread in threads:
             thread.join()
         if errors:
@@ -146,13 +134,14 @@ class Scheduler:
 class SteppingServers(Servers):
     """Servers whose commands are carried out when the scheduler says so."""
 
-    def __init__(self, address: RedisAddress, scheduler: Scheduler, chance: random.Random) -> None:
-        super().__init__(address)
-        self._scheduler, self._chance = scheduler, chance
+    again = 0.02
+    apart = 0.5
+
+    def begin(self, address: RedisAddress, scheduler: Scheduler, chance: random.Random) -> None:
+        """Serve a writer of another world."""
+        self.address, self._scheduler, self._chance = address, scheduler, chance
         self.left: int | None = None
         """Commands until it crashes."""
-        self.again = 0.02
-        self.apart = 0.5
 
     def run(self, calls: Sequence[Call], *, durable: bool = False) -> list[Any]:
         replies: list[Any] = []
@@ -182,6 +171,17 @@ def _name(call: Call) -> str:
     return f"{what} {call.key.decode()}"
 
 
+@cache
+def _stepping_servers(number: int) -> SteppingServers:
+    """Connecting takes longer than a history."""
+    return SteppingServers(RedisAddress.parse(fresh_address()))
+
+
+@cache
+def _servers() -> Servers:
+    return Servers(RedisAddress.parse(fresh_address()))
+
+
 @dataclass
 class Op:
     """Something that a writer does."""
@@ -197,7 +197,8 @@ class Writer:
     def __init__(self, world: World, number: int) -> None:
         self.world, self.number = world, number
         chance = random.Random(world.seed * 31 + number)
-        self.servers = SteppingServers(world.address, world.scheduler, chance)
+        self.servers = _stepping_servers(number)
+        self.servers.begin(world.address, world.scheduler, chance)
         generation = SharedGeneration(
             self.servers, world.meta, None, OpenOptions(), read_only=True
         )
@@ -257,7 +258,8 @@ class World:
         patch.setattr(buckets, "LOAD", 2)
         patch.setattr(shared_generation, "PARTITIONS", self.chance.choice([1, 2, 4]))
         self.address = RedisAddress.parse(fresh_address())
-        self.servers = Servers(self.address)
+        self.servers = _servers()
+        self.servers.address = self.address
         settings = IndexSettings(new_options(None, None, self.options), False, within="")
         shared_generation.create_index(self.servers, settings)
         self.meta = shared_generation.read_meta(self.servers) or {}
@@ -351,14 +353,14 @@ class World:
 
     def _check_leaders(self, kept: list[int], limit: int) -> None:
         """The first kept documents of each bucket are in it, not in its list alone."""
+        if not kept:
+            return
         records = self.generation._documents.records(kept)
         bands = self.generation.view.codec.unpack([records[one].signature for one in kept]).keys
         by_key: dict[int, list[int]] = {}
         for number, keys in zip(kept, bands.tolist(), strict=True):
             for key in set(keys):
                 by_key.setdefault(key, []).append(number)
-        import numpy as np
-
         listed = list(by_key)
         members = self.generation._buckets.find(np.array(listed, np.uint64))
         for at, key in enumerate(listed):
@@ -381,13 +383,10 @@ class World:
             assert (record.id, self.text(record)) == (id, text)
 
     def close(self) -> None:
-        for writer in self.writers:
-            writer.servers.close()
         names = f"{{{self.address.name}:*"
         client = self.servers._client(self.servers.masters[0])
         if keys := list(client.scan_iter(match=names, count=10_000)):
             client.delete(*keys)
-        self.servers.close()
 
 
 def random_ops(world: World, writers: int, *, removing: bool = False) -> list[list[Op]]:

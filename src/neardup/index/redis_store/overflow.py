@@ -71,10 +71,9 @@ class Overflow:
         kept = {number for number, state in states.items() if state.kind == KEPT}
         found: list[tuple[int, int]] = []
         for place, listed in waiting.items():
-            able = kept - held.leaving[place]
-            missing = max(limit - len(able & members[place]), 0)
-            free = sorted((listed & able) - members[place])
-            found += [(place, number) for number in free[:missing]]
+            able = (kept & (listed | members[place])) - held.leaving[place]
+            first = sorted(able)[:limit]
+            found += [(place, number) for number in first if number not in members[place]]
         chosen = keys[[place for place, _ in found]]
         return chosen, np.array([number for _, number in found], np.int64)
 
