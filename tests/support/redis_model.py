@@ -230,12 +230,16 @@ class Writer:
             self.world.acknowledged.append((id, text, one))
 
     def remove(self, id: str) -> None:
+        clock = self.world.scheduler
+        begun = clock.monotonic()
         while True:
             try:
                 row = self.generation.view.rows_by_id([id]).get(id)
                 break
             except TablesBehind:
-                self.world.scheduler.sleep(0.01)
+                clock.sleep(0.01)
+                if clock.monotonic() - begun > self.world.lease:
+                    self.removal.finish_all()
         if row is not None and self.removal.remove([row.number]):
             self.world.removed.append(row.number)
 

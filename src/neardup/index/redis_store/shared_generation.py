@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 import orjson
@@ -40,9 +40,10 @@ from neardup.index.redis_store.tables import SharedTables
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import BucketSizes, Counters, Stats
 from neardup.index.store import Row
-from neardup.index.view import View
+from neardup.index.view import TablesBehind, View
 from neardup.keys import Key, require_key
 
+T = TypeVar("T")
 PARTITIONS: Final = 8
 CLUSTER_PARTITIONS: Final = 128
 """Of a new index: a batch takes a script for each, and each server of a cluster gets its share."""
@@ -90,6 +91,7 @@ class SharedGeneration(BaseGeneration):
         self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
         parts = (self._store, self._buckets, self._overflow, self._documents, self._view)
         removal = Removal(*parts, self.counters, LEASE_SECONDS)
+        self._removal = removal
         self._integrity = SharedIntegrity(*parts, removal)
         self.writer: SharedWriter | None = None
         if not read_only:
@@ -119,6 +121,15 @@ class SharedGeneration(BaseGeneration):
 
     def refresh(self) -> View:
         return self._view
+
+    def answer(self, question: Callable[[View], T]) -> T:
+        try:
+            return super().answer(question)
+        except TablesBehind:
+            if self.writer is None:
+                raise
+            self._removal.finish_all()  # others have left them, for longer than a lease
+            return super().answer(question)
 
     def count_documents(self) -> tuple[int, int]:
         return self._documents.counts()

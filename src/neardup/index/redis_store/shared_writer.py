@@ -70,14 +70,18 @@ class SharedWriter(RequestQueue):
         return removed
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while documents are judged again, for as long as that can take."""
-        begun = time.monotonic()
+        """Ask again while documents are judged again; after a lease, finish what others have left."""
+        begun, finished = time.monotonic(), False
         while True:
             try:
                 return ask()
             except TablesBehind:
-                if time.monotonic() - begun > 2 * self._lease:
+                waited = time.monotonic() - begun
+                if waited > 2 * self._lease:
                     raise
+                if waited > self._lease and not finished:
+                    self._enrolments[0].removal.finish_all()
+                    finished = True
                 time.sleep(PAUSE)
 
     def _add(self, enrolment: Enrolment, requests: list[AddRequest]) -> None:
