@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from support import batch_engine
 from support.index_corpora import asked, chained, decided, ids_of
@@ -142,6 +143,8 @@ def test_orphans_that_nobody_judges(index: Index, raw: Raw) -> None:
     raw.set("s", member, state.judged_again.pack(member))
     for key in raw.keys("x"):
         raw.client.delete(key)
+    keys = generation._removal._keys_of(generation._documents.records([member])[member])
+    generation._buckets.append(keys, np.full(len(keys), member, np.int64))
     assert f"document {member} waits to be judged again" in index.verify()
     # Whoever meets it judges it, when the lease is over.
     assert index.add("more", TEXTS[member - 1]).id == "more"
@@ -162,8 +165,7 @@ def test_a_flipped_bit_is_an_error_that_names_the_document(letter: str, address:
         chance = random.Random(letter)
         for number in (1, numbers_of(index, "duplicate")[0]):
             whole = raw.get(letter, number)
-            bits = range(8 * len(whole)) if letter == "s" else chance.sample(range(8 * len(whole)), 9)
-            for at in bits:
+            for at in {*range(8), *chance.sample(range(8 * len(whole)), 6)}:
                 raw.set(letter, number, flipped(whole, at))
                 assert any(f"document {number} " in line for line in index.verify()), at
             raw.set(letter, number, whole)

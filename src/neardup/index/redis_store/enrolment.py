@@ -151,7 +151,8 @@ class Enrolment:
                 break
             longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
             time.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
-        self.tidy(time.monotonic() - TIDY_SECONDS)
+        with suppress(NeardupError):  # the documents are stored; later is soon enough
+            self.tidy(time.monotonic() - TIDY_SECONDS)
         return [done[row] for row in range(len(new.ids))]
 
     def _attempt(

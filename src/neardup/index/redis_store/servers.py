@@ -328,8 +328,8 @@ class Servers:
             text.startswith(("WRONGPASS", "NOAUTH", "NOPERM"))
         ):
             return UsageError(
-                f"{where} refuses the user or the password ({text.partition(' ')[0]}): give them "
-                f"in {PASSWORD}, or allow the user what docs/cluster.md lists"
+                f"{where} refuses the user or the password ({text[:200]}): give them in "
+                f"{PASSWORD}, or allow the user what docs/cluster.md lists"
             )
         if isinstance(error, errors.OutOfMemoryError) or "OOM" in text:
             return OutputError(

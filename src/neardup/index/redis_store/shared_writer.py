@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
+from neardup.errors import NeardupError
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import join_arrivals, select_arrivals
 from neardup.index.planner import CONFLICT, AddRequest, CallRequest, Request, sort_arrivals
@@ -48,7 +50,8 @@ class SharedWriter(RequestQueue):
         """Finish the queued requests, accept no more, and tidy up the buckets."""
         super().close()
         for enrolment in self._enrolments:
-            enrolment.tidy()
+            with suppress(NeardupError):  # copies that stay in their buckets do no harm
+                enrolment.tidy()
 
     def execute(self, requests: list[Request]) -> None:
         first, enrolment = requests[0], self._idle.pop()

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Append documents to buckets, and return what each bucket had before.
 -- KEYS: meta; then slices. ARGV: identity, number of slices, entries.
 -- An entry has 2 bytes for the place of its slice in KEYS after meta (from 0), 8 for the bucket's

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Erase what is stored of a document that was abandoned or removed, but for its last state.
 -- KEYS: meta, unfinished removals, states, records, shingles, texts, members. ARGV: identity, offset,
 -- number, state: A if it was abandoned, D if it was removed. Returns 1, or 0 if it was neither.

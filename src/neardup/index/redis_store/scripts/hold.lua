@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Say that a kept document is about to be removed, and return the members of its buckets.
 -- KEYS: meta; then slices. ARGV: identity, number of slices, the document, entries as for find.
 -- From now on nobody who was appended before leaves a full bucket: its leaders are counted anew.

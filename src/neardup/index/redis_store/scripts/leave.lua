@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Take documents out of buckets, unless their entry there is of a later turn.
 -- KEYS: meta; then slices. ARGV: identity, number of slices, floor, entries as for append.
 -- No number below the floor can be appended any more without being given up: its bucket may have

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Move a document from a full bucket to the list of the bucket, unless a removal was begun since the
 -- leaders of the bucket were counted.
 -- KEYS: meta, slice, list, full buckets. ARGV: identity, number of slices, how many removals were

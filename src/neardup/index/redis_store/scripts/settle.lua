@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Change the states of documents, each only if its state begins as expected.
 -- KEYS: meta; the states of a block. ARGV: identity, '1' to stop at the first one that can't be
 -- changed; then for each document: offset, the first bytes that are expected ("" for no state), the

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Begin to remove a kept document: from now on nothing can become a copy of it.
 -- KEYS: meta, states, unfinished removals. ARGV: identity, offset, number, token of the removal.
 -- Returns 1 if this removal has begun, now or before its command was repeated; otherwise 0.
