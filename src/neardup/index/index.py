@@ -817,10 +817,11 @@ class Index:
         'the quick brown fox jumps over the lazy dog'
         """
         with self._opened.while_open() as generation:
-            view = generation.refresh()
             if text:
-                return view.cluster_with_texts(number, most, after, text_bytes)
-            return view.cluster(number, most, after)
+                return generation.answer(
+                    lambda view: view.cluster_with_texts(number, most, after, text_bytes)
+                )
+            return generation.answer(lambda view: view.cluster(number, most, after))
 
     # Changing the operating point
 

@@ -305,6 +305,8 @@ class View:
 
     def _documents(self, rows: Sequence[Row]) -> list[Document]:
         ids = self.witness_ids(rows, {row.number: row.id for row in rows})
+        if any(row.witness is not None and row.witness not in ids for row in rows):
+            raise TablesBehind  # no snapshot: it is being removed
         documents = []
         for row in rows:
             answer = answer_from_row(row, ids)

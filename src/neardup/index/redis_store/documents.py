@@ -61,6 +61,17 @@ class Documents:
             for number, data in self._fields("r", numbers).items()
         }
 
+    def with_record(self, numbers: Sequence[int]) -> set[int]:
+        """Return the documents that have a record, damaged or not."""
+        return set(self._fields("r", numbers))
+
+    def without_state(self) -> list[int]:
+        """Return the numbers that have a record and no state: both are stored in one step."""
+        lost: list[int] = []
+        for numbers in self._stored_blocks(0, "r"):
+            lost += sorted(set(numbers) - set(self._fields("s", numbers)))
+        return lost
+
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Return the documents that are in the index, by number."""
         states = self.states(numbers)
@@ -165,12 +176,15 @@ class Documents:
         if part:
             yield part
 
-    def _stored_blocks(self, first: int) -> Iterator[list[int]]:
-        """Yield the numbers that have a state, block by block, from that of a number on."""
+    def _stored_blocks(self, first: int, letter: str = "s") -> Iterator[list[int]]:
+        """Yield the numbers that have a state, block by block, from that of a number on.
+
+        The letter is that of the column which they have.
+        """
         last = self.last_number() // BLOCK
         for begin in range(first // BLOCK, last + 1, AT_ONCE):
             blocks = range(begin, min(begin + AT_ONCE, last + 1))
-            keys = [self._keyspace.of_document("s", block * BLOCK) for block in blocks]
+            keys = [self._keyspace.of_document(letter, block * BLOCK) for block in blocks]
             replies = self._servers.run([Call(key, (b"HKEYS", key)) for key in keys])
             for block, fields in zip(blocks, replies, strict=True):
                 if fields:
