@@ -73,7 +73,7 @@ class SharedWriter(RequestQueue):
         return removed
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while documents are judged again; after a lease, finish what others have left."""
+        """Ask again while documents are judged again; after a lease, finish what others left."""
         begun, finished = time.monotonic(), False
         while True:
             try:
@@ -155,7 +155,10 @@ class SharedWriter(RequestQueue):
             if lost:
                 now = self._view.store.rows([row.number for row in lost.values()])
                 rows.update(
-                    {at: now.get(row.number, row._replace(witness=None)) for at, row in lost.items()}
+                    {
+                        at: now.get(row.number, row._replace(witness=None))
+                        for at, row in lost.items()
+                    }
                 )
                 raise TablesBehind  # they may have other witnesses
 
