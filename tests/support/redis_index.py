@@ -18,6 +18,7 @@ from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import Keyspace
 from neardup.index.redis_store.servers import Servers
 from neardup.index.redis_store.shared_generation import read_meta
+from support import batch_engine
 from support.redis_servers import RedisServer, redis_server
 
 _names = count()
@@ -83,7 +84,7 @@ def check_order_of_numbers(index: Index, texts: Mapping[str, str]) -> int:
     """What is stored is the answer of a batch run in the order of the numbers.
 
     Args:
-        index: The index.
+        index: The index, of the small operating point.
         texts: The text of each document that may be there, by its id.
 
     Returns:
@@ -92,17 +93,9 @@ def check_order_of_numbers(index: Index, texts: Mapping[str, str]) -> int:
     rows = index._opened.generation._documents.rows_after(0, 1 << 30)
     assert len({row.id for row in rows}) == len(rows), "an id is there twice"
     ids = {row.number: row.id for row in rows}
-    settings = {
-        name: getattr(index.options, name) for name in ("threshold", "limit", "verify", "measure")
-    }
-    curve = index.options.curve
-    result = neardup.dedup(
-        [texts[row.id] for row in rows],
-        index.spec,
-        **settings,
-        bands=curve.bands,
-        rows=curve.rows,
-    )
+    same = ("threshold", "limit", "verify", "measure")
+    point = batch_engine.SMALL | {name: getattr(index.options, name) for name in same}
+    result = neardup.dedup([texts[row.id] for row in rows], **point)
     want = {rows[one.id].id: (rows[one.witness].id, one.similarity) for one in result.removed}
     got = {
         row.id: (ids.get(row.witness), row.similarity) for row in rows if row.witness is not None

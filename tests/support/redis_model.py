@@ -1,10 +1,10 @@
 """Writers of an index on Redis whose steps are taken in a random order, one at a time.
 
-Each writer runs the code of the protocol in a thread of its own. It stops before each command that it
-sends, and when it sleeps; a scheduler with a seed chooses who goes on. Commands that are sent together
-are cut into pieces, since a server may carry out others between them. Now and then a command is sent
-twice, as after a connection that broke before the reply; now and then a writer fails for good. The
-clock is the scheduler's: it goes on when a writer sleeps.
+Each writer runs the code of the protocol in a thread of its own. It stops before each command that
+it sends, and when it sleeps; a scheduler with a seed chooses who goes on. Commands that are sent
+together are cut into pieces, since a server may carry out others between them. Now and then a
+command is sent twice, as after a connection that broke before the reply; now and then a writer
+fails for good. The clock is the scheduler's: it goes on when a writer sleeps.
 """
 
 from __future__ import annotations
@@ -312,8 +312,7 @@ class World:
             {"id": str(number), "text": self.text(record)}
             for number, (record, _) in self.stored().items()
         ]
-        asked = {name: value for name, value in self.options.items()}
-        return Definition(rows, **asked)
+        return Definition(rows, **self.options)
 
     def check_definition(self) -> None:
         """What is stored is the answer of a batch run in the order of the numbers."""
@@ -349,10 +348,10 @@ class World:
         for later in kept:
             for sooner in kept:
                 at, before = place[later], place[sooner]
-                if sooner < later and definition.buckets[at] & definition.buckets[before]:
-                    if limit > len(stored):
-                        found = similarity(at, before)
-                        assert found < definition.sketched.threshold, (sooner, later)
+                meet = definition.buckets[at] & definition.buckets[before]
+                if sooner < later and meet and limit > len(stored):
+                    found = similarity(at, before)
+                    assert found < definition.sketched.threshold, (sooner, later)
         self._check_leaders(kept, limit)
 
     def _check_leaders(self, kept: list[int], limit: int) -> None:

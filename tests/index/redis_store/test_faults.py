@@ -1,4 +1,4 @@
-"""Servers that refuse, are too small, lose their data or are not what they seem: one clear line each."""
+"""Servers that refuse, are too small, lose their data or are not what they seem: a clear line."""
 
 from __future__ import annotations
 
@@ -110,9 +110,11 @@ def test_an_address_that_is_none() -> None:
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
 def test_a_server_that_deletes_keys_is_refused(tmp_path: Path, policy: str) -> None:
-    with redis_server(tmp_path, maxmemory_policy=policy) as server:
-        with pytest.raises(UsageError, match=f"{policy}.*noeviction"):
-            Index.open(server.url, **SMALL)
+    with (
+        redis_server(tmp_path, maxmemory_policy=policy) as server,
+        pytest.raises(UsageError, match=f"{policy}.*noeviction"),
+    ):
+        Index.open(server.url, **SMALL)
 
 
 @pytest.mark.parametrize(
@@ -147,17 +149,16 @@ def test_a_read_only_replica(tmp_path: Path) -> None:
 
 
 def test_no_memory_left(tmp_path: Path) -> None:
-    with redis_server(tmp_path, maxmemory_policy="noeviction") as server:
-        with Index.open(server.url, **SMALL) as index:
-            index.add_batch(["a", "b"], [TEXT, f"{TEXT} nine"])
-            server.set_config("maxmemory", 1)
-            with pytest.raises(OutputError, match="maxmemory"):
-                index.add("c", "a text that nobody has")
-            assert index.query(TEXT).duplicate_of == "a"
-            assert index.remove("a"), "removing makes room"
-            server.set_config("maxmemory", 0)
-            assert index.add("c", f"{TEXT} nine").duplicate_of == "b"
-            assert index.verify() == []
+    with redis_server(tmp_path) as server, Index.open(server.url, **SMALL) as index:
+        index.add_batch(["a", "b"], [TEXT, f"{TEXT} nine"])
+        server.set_config("maxmemory", 1)
+        with pytest.raises(OutputError, match="maxmemory"):
+            index.add("c", "a text that nobody has")
+        assert index.query(TEXT).duplicate_of == "a"
+        assert index.remove("a"), "removing makes room"
+        server.set_config("maxmemory", 0)
+        assert index.add("c", f"{TEXT} nine").duplicate_of == "b"
+        assert index.verify() == []
 
 
 def test_a_server_that_loads_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

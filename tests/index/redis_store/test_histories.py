@@ -233,9 +233,8 @@ def test_an_attempt_that_was_overtaken_leaves_no_pending_number(
     world: World, writers: tuple[Writer, Writer]
 ) -> None:
     """It began again under other numbers, and waited for its own former ones for a whole lease."""
-    one, other = writers
+    one, _ = writers
     first, *_ = add(one, near(), far("a"))
-    interject(one, "append", lambda: None)
     original = one.enrolment.view.shingles
     calls = []
 
@@ -298,7 +297,7 @@ def test_two_leaders_are_removed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_leader_that_is_given_up_takes_those_with_it_that_were_not_compared(
     narrow: World,
 ) -> None:
-    """In one batch: the second is not compared with the third, since the first leads; without it..."""
+    """The second is not compared with the third, since the first leads; and that was given up."""
     one, other = pair(narrow)
     texts = [variants(1)[0], near("p"), near("p", "q")]
     begun: list[int] = []
@@ -318,7 +317,7 @@ def test_a_leader_that_is_given_up_takes_those_with_it_that_were_not_compared(
 def test_a_second_thread_of_removals_does_not_recurse_for_ever(
     world: World, writers: tuple[Writer, Writer]
 ) -> None:
-    """A crashed removal left an orphan that another removal waits for; it began with itself again."""
+    """Another one waits for the orphan that a crashed one left, and began with itself again."""
     one, other = writers
     left, right = [f"l{at}" for at in range(10)], [f"r{at}" for at in range(10)]
     middle = [f"m{at}" for at in range(12)]

@@ -44,7 +44,7 @@ def test_writers_give_the_answer_in_the_order_of_the_numbers() -> None:
         world.run(random_ops(world, world.chance.randint(2, 4)))
         check(world)
 
-    histories(100, history)
+    histories(60, history)
 
 
 @pytest.mark.sized
@@ -58,7 +58,7 @@ def test_writers_that_fail_leave_nothing_behind() -> None:
         world.check_integrity()
         check(world)
 
-    histories(80, history, first=10_000)
+    histories(40, history, first=10_000)
 
 
 @pytest.mark.sized
@@ -70,7 +70,7 @@ def test_documents_are_removed_beside_writers() -> None:
         world.check_acknowledged()
         assert world.generation.verify() == []
 
-    histories(100, history, first=20_000)
+    histories(60, history, first=20_000)
 
 
 @pytest.mark.sized
@@ -89,7 +89,7 @@ def test_removals_that_fail_are_finished_by_others() -> None:
         # Who was told that a document is removed does not find it.
         assert not set(world.removed) & set(world.stored())
 
-    histories(80, history, first=30_000)
+    histories(40, history, first=30_000)
 
 
 @pytest.mark.sized
@@ -106,7 +106,7 @@ def test_documents_replace_one_another() -> None:
         assert len(ids) == len(set(ids)), ids
         assert world.generation.verify() == []
 
-    histories(40, history, first=40_000)
+    histories(20, history, first=40_000)
 
 
 def test_the_model_sees_a_protocol_without_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_the_model_sees_a_protocol_without_its_rule(monkeypatch: pytest.MonkeyPa
 def test_one_writer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model itself: the answer of the library, for one writer."""
     world = World(monkeypatch, 7)
-    texts = [text for text in neardup_texts()]
+    texts = neardup_texts()
     world.run([[Op(add=[(f"d{at}", text)]) for at, text in enumerate(texts)]])
     check(world)
     result = neardup.dedup(texts, **world.options)

@@ -1,5 +1,7 @@
-"""A process that is killed at any step: nobody waits for it for longer than a lease, and what it had
-not acknowledged is there as a whole or is not there."""
+"""A process that is killed at any step: nobody waits for it for longer than a lease.
+
+What it had not acknowledged is there as a whole, or is not there.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,14 @@ from itertools import count
 import pytest
 from support import batch_engine
 from support.redis_index import check_order_of_numbers, fresh_address
+from support.sizes import full
 
 from neardup import Index
 from neardup.index.redis_store import shared_generation
 
 LEASE = 0.3
+STRIDES = pytest.mark.parametrize("stride", [5, full(1)])
+"""Every so many steps."""
 KILLED = """
 import json, os, signal, sys
 import neardup
@@ -88,11 +93,12 @@ def family(name: str, size: int) -> dict[str, str]:
     return {f"{name}-{at}": " ".join([*words, *words[:at]]) for at in range(size)}
 
 
-def test_killed_while_it_adds() -> None:
+@STRIDES
+def test_killed_while_it_adds(stride: int) -> None:
     address = fresh_address()
     texts: dict[str, str] = {}
     with Index.open(address, **batch_engine.SMALL) as index, killing(address) as kill:
-        for step in count():
+        for step in count(0, stride):
             batch = family(f"s{step}x", 4) | family(f"s{step}y", 2)
             early = dict(list(family(f"s{step}x", 1).items()))
             index.add_batch([f"{id}-early" for id in early], list(early.values()))
@@ -120,10 +126,11 @@ def test_killed_while_it_adds() -> None:
         check_order_of_numbers(index, texts)
 
 
-def test_killed_while_it_removes() -> None:
+@STRIDES
+def test_killed_while_it_removes(stride: int) -> None:
     address = fresh_address()
     with Index.open(address, **batch_engine.SMALL, limit=2) as index, killing(address) as kill:
-        for step in count():
+        for step in count(0, stride):
             batch = family(f"s{step}", 6)
             ids = list(batch)
             index.add_batch(ids, list(batch.values()))
@@ -147,11 +154,12 @@ def test_killed_while_it_removes() -> None:
         assert index.verify() == []
 
 
-def test_killed_while_it_replaces() -> None:
+@STRIDES
+def test_killed_while_it_replaces(stride: int) -> None:
     """What was replaced may be gone; the new one is there as a whole or not."""
     address = fresh_address()
     with Index.open(address, **batch_engine.SMALL) as index, killing(address) as kill:
-        for step in count():
+        for step in count(0, stride):
             batch = family(f"s{step}", 3)
             index.add_batch(list(batch), list(batch.values()))
             new = dict(zip(batch, family(f"n{step}", 3).values(), strict=True))
@@ -165,4 +173,4 @@ def test_killed_while_it_replaces() -> None:
         assert step > 10
         index._opened.generation.repair()
         assert index.verify() == []
-        assert len(index) == 3 * (step + 1)
+        assert len(index) == 3 * (step // stride + 1)

@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,10 +174,10 @@ def test_writers_that_remove_too() -> None:
                 assert answer.duplicate_of is not None
 
 
-def test_a_folder_and_servers_are_told_apart(tmp_path: Path) -> None:
-    with Index.open(fresh_address(), **batch_engine.SMALL) as one:
-        with Index.open(str(one.path)) as other:
-            one.add("a", "some words are here")
-            assert other.query("some words are here").duplicate_of == "a"
-            assert other.add("b", "some words are here").duplicate_of == "a"
-            assert one.get("b").duplicate_of == "a"
+def test_what_one_adds_others_see_at_once() -> None:
+    address = fresh_address()
+    with Index.open(address, **batch_engine.SMALL) as one, Index.open(address) as other:
+        one.add("a", "some words are here")
+        assert other.query("some words are here").duplicate_of == "a"
+        assert other.add("b", "some words are here").duplicate_of == "a"
+        assert one.get("b").duplicate_of == "a"

@@ -15,8 +15,8 @@ a higher number and gave its own up. So whoever decides has met all lower number
 
 Copies leave their buckets a while after they were decided. A number that is appended later and is
 lower could miss them; the floor of the partition tells, and such a number is given up, too. (A kept
-document that leaves a full bucket needs no floor: whoever is lower than all of the leaders meets one,
-and the others are no concern of it.)
+document that leaves a full bucket needs no floor: whoever is lower than all of the leaders meets
+one, and the others are no concern of it.)
 
 The number of a document that nobody decides is abandoned when somebody has waited for it for a
 whole lease, by the clock of that process alone. Its document was not acknowledged.

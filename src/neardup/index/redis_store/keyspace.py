@@ -7,8 +7,8 @@ together. NAME is the name of the index:
     {NAME:c}counter     the last number that was given
     {NAME:c}keys        hash: API keys of services, by their names (`service/shared_keys.py`)
     {NAME:c}rate:K:N    what the client N of services has taken (`service/shared_rates.py`)
-    {NAME:P}meta        hash of partition P: identity, numbers of slices, buckets and removals, floor,
-                        counts, and documents that are about to be removed (leaving:N)
+    {NAME:P}meta        hash of partition P: identity, numbers of slices, buckets and removals,
+                        floor, counts, and documents that are about to be removed (leaving:N)
     {NAME:P}bS          slice S, a hash of buckets: key -> members, 5 bytes each
     {NAME:P}sB          states of the documents of block B: a hash, offset -> state
     {NAME:P}rB hB tB    their records, sorted shingles, texts
@@ -22,8 +22,8 @@ B mod partitions. A bucket belongs to the partition of the first bits of its key
 and ids of documents are looked up by buckets of the same kind.
 
 A member of a bucket is a turn (1 byte) and a document's number (4 bytes). A copy that is judged
-again gets the next turn, and is appended with that: whoever is late in taking it out of its buckets,
-as a copy, does not find the entry of his turn any more.
+again gets the next turn, and is appended with that: whoever is late in taking it out of its
+buckets, as a copy, does not find the entry of his turn any more.
 
 States begin with a letter: P pending, K kept, C copy, A abandoned, R being removed, D removed, O
 being judged again. K has a checksum; C and O have the witness, the similarity, whether that is

@@ -6,9 +6,9 @@ documents, as in an index in a folder. Then the document is erased.
 
 Two who judge at the same time, of whom one has not met the other, must not both decide. Whoever is
 pending with a higher number than an orphan that he met gives his number up. An orphan with a higher
-number gets its next turn: what was decided about it without the lower one is not stored any more, and
-it is judged again. Those with lower numbers are waited for. An orphan that is about to become a copy
-of a document that is withdrawn gets its next turn, too.
+number gets its next turn: what was decided about it without the lower one is not stored any more,
+and it is judged again. Those with lower numbers are waited for. An orphan that is about to become a
+copy of a document that is withdrawn gets its next turn, too.
 
 A process that fails in between leaves a removal that any other finishes: when it has waited for an
 orphan for a whole lease, or by `finish_all`.

@@ -4,8 +4,8 @@ A failover may lose the last commands of a server that were acknowledged before 
 them. So a bucket may lack a document, a cluster a copy, a copy its witness. What is left of each
 document says what to append again; a copy without its witness is judged again, and so is a document
 that has lost its state. One that has lost its record is removed. Other processes may go on
-meanwhile: a problem counts if it is still there when it is looked at a second time; a removal, if it
-is not finished after a whole lease.
+meanwhile: a problem counts if it is still there when it is looked at a second time; a removal, if
+it is not finished after a whole lease.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class SharedWriter(RequestQueue):
         return removed
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while documents are judged again; after a lease, finish what others have left."""
+        """Ask again while documents are judged again; after a lease, finish what others left."""
         begun, finished = time.monotonic(), False
         while True:
             try:
