@@ -38,7 +38,7 @@ ATTEMPTS: Final = 100
 PAUSE: Final = 0.1
 
 
-class Documents:
+class SharedDocuments:
     """Read access to the documents. Any thread may use it."""
 
     def __init__(self, servers: Servers, keyspace: Keyspace) -> None:
@@ -205,13 +205,13 @@ class Documents:
         return found
 
 
-class ListedDocuments(Documents):
+class ListedDocuments(SharedDocuments):
     """The documents that were stored when it was made: later ones are passed over.
 
     Raises FormatError if one of them is removed before it was read.
     """
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: SharedDocuments) -> None:
         super().__init__(documents._servers, documents._keyspace)
         self._listed = documents.numbers()
 

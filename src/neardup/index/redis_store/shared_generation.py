@@ -17,9 +17,9 @@ from neardup.index.decider import Decider
 from neardup.index.generation import OpenOptions
 from neardup.index.lookup import LookupTables
 from neardup.index.planner import RemoveRequest
-from neardup.index.redis_store.buckets import FIRST_SLICES, Buckets
+from neardup.index.redis_store.buckets import FIRST_SLICES, SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
-from neardup.index.redis_store.documents import Documents, ListedDocuments
+from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
 from neardup.index.redis_store.enrolment import Enrolment
 from neardup.index.redis_store.keyspace import (
     BLOCK,
@@ -32,7 +32,7 @@ from neardup.index.redis_store.keyspace import (
     offset_of,
 )
 from neardup.index.redis_store.overflow import Overflow
-from neardup.index.redis_store.removal import Removal
+from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.redis_store.shared_integrity import SharedIntegrity
@@ -76,8 +76,8 @@ class SharedGeneration(BaseGeneration):
         require_key(self.settings.options.spec, key)
         self._keyspace = Keyspace(servers.address.name, int(meta["partitions"]))
         self.identity: bytes = meta["identity"]
-        self._documents = Documents(servers, self._keyspace)
-        self._buckets = Buckets(servers, self._keyspace, self.identity)
+        self._documents = SharedDocuments(servers, self._keyspace)
+        self._buckets = SharedBuckets(servers, self._keyspace, self.identity)
         self._overflow = Overflow(servers, self._keyspace, self._buckets, self._documents)
         self._store = DecisionStore(servers, self._keyspace, self.identity)
         options = self.settings.options
@@ -91,7 +91,7 @@ class SharedGeneration(BaseGeneration):
         self.counters = Counters()
         self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
         parts = (self._store, self._buckets, self._overflow, self._documents, self._view)
-        removal = Removal(*parts, self.counters, LEASE_SECONDS)
+        removal = SharedRemoval(*parts, self.counters, LEASE_SECONDS)
         self._removal = removal
         self._integrity = SharedIntegrity(*parts, removal)
         self.writer: SharedWriter | None = None

@@ -18,7 +18,7 @@ from neardup.index.planner import (
     Request,
     sort_arrivals,
 )
-from neardup.index.redis_store.enrolment import Enrolled, Enrolment, NewDocuments
+from neardup.index.redis_store.enrolment import Enrolled, Enrolment, EnrolmentBatch
 from neardup.index.request_queue import RequestQueue
 from neardup.index.stats import Counters
 from neardup.index.store import Row
@@ -104,7 +104,7 @@ class SharedWriter(RequestQueue):
         # Documents of this batch alone: stored ones are met in the buckets of their ids.
         kinds = sort_arrivals(ids, contents, {}, replacing=replacing)
         fresh, latest = kinds.fresh, [kinds.last.get(at, at) for at in kinds.fresh]
-        new = NewDocuments(
+        new = EnrolmentBatch(
             select_arrivals(arrivals, fresh),
             [ids[at] for at in fresh],
             [each[at][0].metadata[each[at][1]] for at in latest],
