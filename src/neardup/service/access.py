@@ -71,8 +71,9 @@ class RateBuckets:
 
     def take_account(self) -> dict[str, int]:
         """Return the tokens that were taken since the last call, by name."""
-        taken, self._taken = self._taken or {}, Counter()
-        return dict(taken)
+        taken = dict(self._taken or {})
+        self._taken = Counter()
+        return taken
 
     def owe_for_others(self, name: str, cost: int, now: float) -> None:
         """Take tokens that other services have given to this name."""
