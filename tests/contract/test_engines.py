@@ -110,12 +110,15 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("service", "cluster"): "a chain that a document closes would change earlier answers",
 }
 UNSUPPORTED |= {
+    ("redis", option): why for (name, option), why in UNSUPPORTED.items() if name == "index"
+}
+UNSUPPORTED |= {
     ("increments", option): why
     for (name, option), why in UNSUPPORTED.items()
     if name == "index" and option != "text"
 }
 """By engine and option."""
-WITHOUT_VETOED = ("index", "increments", "service")
+WITHOUT_VETOED = ("index", "redis", "increments", "service")
 """The engines that don't list what `distinguish` keeps: an index never meets such documents."""
 
 slow = pytest.mark.slow
@@ -123,6 +126,7 @@ ALWAYS = {
     "Spark files": ("within, max",),
     "Spark DataFrames": ("limit 2, hot buckets",),
     "increments": ("the usual", "limit 2, hot buckets", "several columns"),
+    "redis": ("the usual", "limit 1", "limit 2, hot buckets", "numbers, within", "simhash"),
 }
 """By engine that takes seconds: the questions of every run of the tests; others in the long one."""
 
@@ -308,7 +312,7 @@ RANDOM: dict[str, Row] = {
     },
 }
 """Questions about random corpora."""
-CORPORA = {"in memory": 24, "local files": 3, "index": 6}
+CORPORA = {"in memory": 24, "local files": 3, "index": 6, "redis": 1}
 """The engines that are fast enough to be asked about random corpora, and about how many."""
 
 

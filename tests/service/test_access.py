@@ -209,6 +209,9 @@ def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
         assert found == [401] * 5 + [429] * 2, "guessing keys is slowed down too"
         assert client.get("/healthz").status_code == 200
         assert client.get("/v1/stats", headers=header).status_code == 200, "guesses lock nobody out"
+        for _ in range(8):
+            assert client.get("/metrics", headers=header).status_code == 200
+        assert client.get("/metrics").status_code == 429
 
 
 def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:

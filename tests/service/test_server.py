@@ -348,3 +348,39 @@ def test_streams_of_a_key_are_bounded(tmp_path: Path) -> None:
             lines = {"Content-Type": "application/x-ndjson"}
             other = httpx.post(f"{service.url}/v1/documents", content=b"", headers=reader | lines)
             assert other.status_code == 200
+
+
+def test_documents_are_forgotten_while_the_service_runs(tmp_path: Path) -> None:
+    options = ("--forget-older-than", "2s", "--forget-by", "seen")
+    with running(tmp_path / "data", *options) as service:
+        service.event("ready")
+        documents = [
+            {"id": "old", "text": text(1), "metadata": {"seen": "2020-01-01"}},
+            {"id": "copy", "text": text(1), "metadata": {"seen": "2120-01-01"}},
+            {"id": "undated", "text": text(2)},
+        ]
+        httpx.post(f"{service.url}/v1/documents", json={"documents": documents})
+        said = service.event("forgot")
+        assert (said["documents"], said["by"], said["undated"]) == (1, "seen", 1)
+        assert httpx.get(f"{service.url}/v1/documents/old").status_code == 404
+        assert httpx.get(f"{service.url}/v1/documents/copy").json()["status"] == "new"
+        lines = httpx.get(f"{service.url}/metrics").text.splitlines()
+        assert {"neardup_forgotten_total 1.0", "neardup_forget_undated 1.0"} <= set(lines)
+        assert service.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--forget-by", "seen"), "--forget-by goes with --forget-older-than"),
+        (("--forget-older-than", "30"), "did you mean 30d"),
+        (("--forget-older-than=-1d",), "must be more than 0"),
+        (("--forget-older-than", "soon"), "write it like 30d"),
+    ],
+)
+def test_bad_ages_are_refused_at_the_start(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    ran = neardup("serve", "--data", tmp_path / "data", *options)
+    assert ran.code == 2 and said in ran.err
+    assert not (tmp_path / "data").exists()

@@ -14,6 +14,7 @@ import neardup
 from neardup.pipeline.run import run_job
 from support import batch_engine
 from support.definition import Decisions, Row
+from support.redis_index import fresh_address
 from support.serving import serving
 
 Ask = Callable[..., Decisions]
@@ -165,12 +166,21 @@ def index(
     documents: Sequence[Row], options: Row, *, folder: Path, seed: int = 0, **how: Any
 ) -> Decisions:
     """Added in order, in batches; afterwards a query for each text names the same kept document."""
+    return _index(folder / "index", documents, options, seed)
+
+
+def redis(documents: Sequence[Row], options: Row, *, seed: int = 0, **how: Any) -> Decisions:
+    """The same as with a folder."""
+    return _index(fresh_address(), documents, options, seed)
+
+
+def _index(where: Path | str, documents: Sequence[Row], options: Row, seed: int) -> Decisions:
     answers: list[Row] = []
 
     def groups(rows: Sequence[Row]) -> dict[str, Any]:
         return {"within": [row[options["within"]] for row in rows]} if "within" in options else {}
 
-    with neardup.Index.open(folder / "index", **options) as opened:
+    with neardup.Index.open(where, **options) as opened:
         for some in _batches(len(documents), seed):
             rows = documents[some]
             added = opened.add_batch(
@@ -242,6 +252,7 @@ ENGINES: dict[str, Ask] = {
     "Spark files": spark_files,
     "Spark DataFrames": spark_dataframes,
     "index": index,
+    "redis": redis,
     "increments": increments,
     "service": service,
 }

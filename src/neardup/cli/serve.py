@@ -85,6 +85,25 @@ def serve(
             panel=INDEX,
         ),
     ] = None,
+    forget_older_than: Annotated[
+        str | None,
+        option(
+            "DURATION",
+            "Remove documents that are older, such as 30d or 12h, while the service runs.",
+            default="keep all",
+            panel=INDEX,
+        ),
+    ] = None,
+    forget_by: Annotated[
+        str | None,
+        option(
+            "FIELD",
+            "The field of the metadata that has the date of a document, as seconds since 1970 or "
+            "text; documents without it stay.",
+            default="the time when it was added",
+            panel=INDEX,
+        ),
+    ] = None,
     replicas: Annotated[
         int,
         option(
@@ -187,6 +206,8 @@ def serve(
     require_server()
     from neardup import runtime
     from neardup.errors import SpecMismatch, UsageError
+    from neardup.formatting import parse_duration
+    from neardup.index.expiry import Retention
     from neardup.index.index import Index
     from neardup.index.place import check_settings
     from neardup.index.settings import parse_budget
@@ -209,6 +230,11 @@ def serve(
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     matching = chosen_options(context, given)
     budget, texts = parse_budget(memory), keep_texts or None
+    if forget_by is not None and forget_older_than is None:
+        raise UsageError("--forget-by goes with --forget-older-than: give both, or leave it out")
+    retention = None
+    if forget_older_than is not None:
+        retention = Retention(parse_duration(forget_older_than, "--forget-older-than"), forget_by)
     # What can be refused is refused before the service listens, and before anything is written.
     try:
         check_settings(data, to_key(key), matching, texts, within)
@@ -236,6 +262,7 @@ def serve(
             next_key=next_key,
             supplied_key=supplied,
             audited=audit,
+            retention=retention,
         )
         run(create_app(service), bound, proxy)
 

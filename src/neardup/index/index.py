@@ -19,12 +19,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
 from neardup.errors import Conflict, ParameterError, UsageError
 from neardup.explanation import PairVerdict
-from neardup.formatting import format_count
+from neardup.formatting import format_count, parse_duration
 from neardup.index import cutover, rebuild
 from neardup.index.answer import (
     PAGE_TEXT_BYTES,
@@ -39,6 +40,7 @@ from neardup.index.answer import (
 from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import ExportedStore, describe_additions, export_store
+from neardup.index.expiry import ExpiryPass, Forgotten
 from neardup.index.explain import (
     DocumentExplanation,
     Explanation,
@@ -277,14 +279,15 @@ class Index:
         """Judge a document and store it, in one step.
 
         If the id is stored with the same content, its answer is repeated with `again` set, and
-        nothing is added.
+        nothing is added; with `replace`, its metadata and its text are replaced.
 
         Args:
             id: The document's id, up to 1,024 bytes of UTF-8.
             text: Its text; a list of token ids if the specification is of tokens.
             metadata: A dictionary that is stored with the document, as JSON.
-            replace: Replace a stored document that has this id and another content. Without it such
-                an id is a `Conflict`.
+            replace: Replace a stored document that has this id. Without it, an id with another
+                content is a `Conflict`. With the same content, its number, witness and cluster
+                stay, and its metadata and text are those of this call.
             within: The group of the document, if the index was made with `within`: it is compared
                 with documents of the same group only. Those without one are a group, too.
 
@@ -461,7 +464,94 @@ class Index:
         >>> index.remove("1"), index.remove("1")
         (True, False)
         """
-        return self._opened.generation.remove(id)
+        return self.remove_batch([id])[0]
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        """Remove many documents. Their copies are judged again once, without any of them.
+
+        It takes as many commits as the documents and their copies need, so that other threads are
+        served in between. If the process ends before it returns, some of them are removed.
+
+        Args:
+            ids: The ids of the documents.
+
+        Returns:
+            For each id, whether a document had it; of a repeated id, for the first one.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "one two six")
+        >>> index.remove_batch(["1", "3", "2"])
+        [True, False, True]
+        """
+        with self._opened.while_open() as generation:
+            return generation.remove_batch(ids)
+
+    def forget(
+        self,
+        older_than: str | float | timedelta,
+        *,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Remove the documents that are older than a duration, as `remove_batch` does.
+
+        If the process ends meanwhile, the next call removes the rest.
+
+        Args:
+            older_than: The duration: `"30d"`, `"12h"`, a number of seconds or a timedelta.
+            by: The field of the metadata that has the date of a document: seconds since 1970 or a
+                date as text. Documents without it stay, and are counted. By default it is the time
+                when a document was added.
+            dry_run: Remove nothing; possible on an index that was opened read-only, too.
+
+        Returns:
+            How many documents were removed, and how many have no date.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "one two six", metadata={"seen": "2020-02-02"})
+        >>> index.forget("30d", by="seen").documents
+        1
+        """
+        expiry = self.forget_in_steps(older_than, by=by)
+        for _ in expiry.find():
+            pass
+        expiry.found.require_dates()
+        if dry_run:
+            return expiry.found
+        for _ in expiry.remove():
+            pass
+        return expiry.result
+
+    def forget_in_steps(
+        self,
+        older_than: str | float | timedelta,
+        *,
+        by: str | None = None,
+        now: float | None = None,
+    ) -> ExpiryPass:
+        """Prepare a pass that forgets documents in steps, for a service that does so beside others.
+
+        Args:
+            older_than: As in `forget`.
+            by: As in `forget`.
+            now: The time, in seconds since 1970; by default that of the clock of the index.
+
+        Returns:
+            The pass, whose steps `find` and `remove` are to be called.
+
+        >>> index = _example()
+        >>> expiry = index.forget_in_steps("30d", now=4e9)
+        >>> len(list(expiry.find())), expiry.found.documents
+        (1, 1)
+        >>> len(list(expiry.remove())), len(index)
+        (1, 0)
+        """
+        seconds = parse_duration(older_than, "older_than")
+        if by is not None and not (isinstance(by, str) and by):
+            raise ParameterError(f"by is the name of a field of the metadata, not {by!r}")
+        opened = self._in_folder("age of its documents")
+        before = (opened.now() if now is None else now) - seconds
+        return ExpiryPass(opened.while_open, before, by)
 
     # Querying
 
@@ -727,10 +817,11 @@ class Index:
         'the quick brown fox jumps over the lazy dog'
         """
         with self._opened.while_open() as generation:
-            view = generation.refresh()
             if text:
-                return view.cluster_with_texts(number, most, after, text_bytes)
-            return view.cluster(number, most, after)
+                return generation.answer(
+                    lambda view: view.cluster_with_texts(number, most, after, text_bytes)
+                )
+            return generation.answer(lambda view: view.cluster(number, most, after))
 
     # Changing the operating point
 

@@ -139,6 +139,11 @@ class OverlaidStore:
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
         return self._store.blobs(table, numbers)
 
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]:
+        return self._store.first_blobs(table, numbers, most)
+
 
 class Trial:
     """Another operating point with its tables and decisions. `step` needs the lock `lock`."""

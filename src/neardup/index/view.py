@@ -122,6 +122,10 @@ class View:
         """Return the sorted shingles of the documents that have them, by number."""
         return self.store.blobs("shingles", numbers)
 
+    def first_shingles(self, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]:
+        """Return the sorted shingles of the first documents; see `Store.first_blobs`."""
+        return self.store.first_blobs("shingles", numbers, most)
+
     def signatures(self, numbers: Sequence[int]) -> NDArray[Any]:
         """Return the part of the documents' signatures that is compared, a row each."""
         blobs = self.store.blobs("signatures", numbers)
@@ -301,6 +305,8 @@ class View:
 
     def _documents(self, rows: Sequence[Row]) -> list[Document]:
         ids = self.witness_ids(rows, {row.number: row.id for row in rows})
+        if any(row.witness is not None and row.witness not in ids for row in rows):
+            raise TablesBehind  # no snapshot: it is being removed
         documents = []
         for row in rows:
             answer = answer_from_row(row, ids)

@@ -71,9 +71,8 @@ class RateBuckets:
 
     def take_account(self) -> dict[str, int]:
         """Return the tokens that were taken since the last call, by name."""
-        taken = dict(self._taken or {})
-        self._taken = Counter()
-        return taken
+        taken, self._taken = self._taken, Counter()
+        return dict(taken or {})
 
     def owe_for_others(self, name: str, cost: int, now: float) -> None:
         """Take tokens that other services have given to this name."""
@@ -152,7 +151,7 @@ class Places:
 OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
 WATCHED_PATHS: Final = frozenset(["/metrics"])
-"""Paths with places of their own, so that a busy service can still be watched."""
+"""Paths with places of their own and without a rate, so that a busy service can be watched."""
 WATCHERS: Final = 8
 """Requests to them that may be under way."""
 BEARER: Final = "bearer "
@@ -223,8 +222,9 @@ class AccessGate:
         """
         if path in OPEN_PATHS:
             return
-        self._admit_party(record)
-        self._take_place(record, self._watchers if path in WATCHED_PATHS else self.requests)
+        watched = path in WATCHED_PATHS
+        self._admit_party(record, watched)
+        self._take_place(record, self._watchers if watched else self.requests)
 
     def enter_stream(self, record: RequestRecord) -> None:
         """Give an admitted request a place among the streams, in exchange for its own."""
@@ -286,16 +286,19 @@ class AccessGate:
     def _rates(self, record: RequestRecord) -> Rates:
         return self._by_source if record.key is None else self._by_key
 
-    def _admit_party(self, record: RequestRecord) -> None:
+    def _admit_party(self, record: RequestRecord, watched: bool) -> None:
         """Find the key of a request, and admit the key or, without one, the address.
 
-        A key has a rate of its own, whoever else is behind the same address.
+        A key has a rate of its own, whoever else is behind the same address. Requests to watched
+        paths count against no rate.
         """
         try:
             record.key = self._identify(record)
         except Refusal:  # Guessing keys is slowed down too.
             self._check_source(record)
             raise
+        if watched:
+            return
         if record.key is None:
             self._check_source(record)
         else:

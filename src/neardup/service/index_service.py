@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neardup.errors import Busy, ServersUnavailable
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
+from neardup.index.expiry import Retention
 from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.keys import Key
 from neardup.service import supervisor
@@ -130,6 +131,8 @@ STORING: Final = 1_024
 """Documents that are being sketched and stored; those of further requests wait for a turn.
 
 Enough for a full batch that is sketched while another is stored, and for all single documents."""
+REMOVERS: Final = 2
+"""Threads that remove documents: copies that lose their witness may take seconds."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
@@ -153,6 +156,7 @@ class IndexService:
         next_key: the secret key of the generation that may replace the current one.
         supplied_key: an API key with all rights that is not stored.
         audited: whether the log says which key added or removed which ids.
+        retention: how long documents stay; None for ever.
     """
 
     def __init__(
@@ -168,6 +172,7 @@ class IndexService:
         next_key: Key | None = None,
         supplied_key: str | None = None,
         audited: bool = False,
+        retention: Retention | None = None,
     ) -> None:
         self.limits, self.log, self._audited = limits, log, audited
         self._data, self._keys = data, ApiKeys(data, supplied_key)
@@ -183,7 +188,7 @@ class IndexService:
             self._golden = GoldenWatch(
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
-        self._next_key = next_key
+        self._next_key, self._retention = next_key, retention
         self._upkeep: Upkeep | ServersWatch | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
@@ -193,6 +198,7 @@ class IndexService:
         self._loading: asyncio.Task[None] | None = None
         self._reads = FairPool(READERS, "read")
         self._writes = FairPool(WRITERS, "write")
+        self._removals = FairPool(REMOVERS, "remove")
         self._scans = FairPool(SCANNERS, "scan")
         self._storing = Turns(STORING)
         self._checkers = ThreadPoolExecutor(CHECKERS, "check")
@@ -294,6 +300,10 @@ class IndexService:
         """Change the index in a thread; the change is durable when this returns."""
         return await self._writes.run(party, partial(change, self.index))
 
+    async def remove(self, party: str, ids: Sequence[str]) -> list[bool]:
+        """Remove documents, in a thread; return for each id whether a document had it."""
+        return await self._removals.run(party, partial(self.index.remove_batch, ids))
+
     def start(self) -> None:
         """Start to load the index."""
         self._loading = asyncio.create_task(self._open())
@@ -331,7 +341,9 @@ class IndexService:
                     self.log.event,
                 )
             else:
-                self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
+                self._upkeep = Upkeep(
+                    index, self.metrics, self.log.event, self._next_key, retention=self._retention
+                )
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
@@ -363,7 +375,8 @@ class IndexService:
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        shared = (pool.threads for pool in (self._reads, self._writes, self._scans))
+        pools = (self._reads, self._writes, self._removals, self._scans)
+        shared = (pool.threads for pool in pools)
         for threads in (*shared, self._checkers, self._renders):
             await loop.run_in_executor(None, threads.shutdown)
         if self._index is not None:

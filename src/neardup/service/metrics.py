@@ -95,6 +95,7 @@ COUNTERS: Final[Mapping[str, tuple[str, Callable[[Counters], int]]]] = {
     "neardup_queries": ("Texts that were asked about", lambda c: c.queries),
     "neardup_added": ("Documents that were added", lambda c: c.added),
     "neardup_removed": ("Documents that were removed", lambda c: c.removed),
+    "neardup_forgotten": ("Removed documents that were too old", lambda c: c.forgotten),
     "neardup_documents_rejected": ("Documents that can't be compared", lambda c: c.rejected),
     "neardup_lookups": ("Documents whose buckets were looked up", lambda c: c.judged),
     "neardup_candidates": ("Documents that they met in buckets", lambda c: c.candidates),
@@ -128,6 +129,11 @@ class IndexCollector(Collector):
         self._golden_interval: float | None = None
         self._golden_at = 0.0
         self._golden: dict[str, Scores] = {}
+        self._upkeep_at: float | None = None
+
+    def set_upkeep(self) -> None:
+        with self._lock:
+            self._upkeep_at = self._clock()
 
     def expect_golden(self, interval: float) -> None:
         with self._lock:
@@ -189,9 +195,15 @@ class IndexCollector(Collector):
         }
 
     def _watch(self, now: float) -> Gauges:
+        upkeep: Gauges = {}
+        if self._upkeep_at is not None:
+            upkeep["neardup_upkeep_age_seconds"] = (
+                "Since upkeep was last done",
+                max(now - self._upkeep_at, 0.0),
+            )
         if self._golden_interval is None:
-            return {}
-        return {
+            return upkeep
+        return upkeep | {
             "neardup_golden_age_seconds": (
                 "Since the golden set was checked",
                 max(now - self._golden_at, 0.0),
@@ -300,7 +312,12 @@ class Metrics:
         )
         self._upkeep_failures = Counter(
             "neardup_upkeep_failures",
-            "Snapshots and switches of the generation that failed",
+            "Snapshots, switches of the generation and passes that forget documents that failed",
+            registry=self._registry,
+        )
+        self._undated = Gauge(
+            "neardup_forget_undated",
+            "Documents that are never forgotten, because their metadata has no date",
             registry=self._registry,
         )
         self._dropped_lines = Counter(
@@ -348,8 +365,12 @@ class Metrics:
         """Count refused requests or documents. There are few reasons; none quotes a request."""
         self._rejected.labels(reason).inc(count)
 
+    def observe_upkeep(self) -> None:
+        """Note that upkeep was done, or tried, just now."""
+        self._readings.set_upkeep()
+
     def observe_upkeep_failure(self) -> None:
-        """Count a snapshot or a switch of the generation that failed."""
+        """Count a snapshot, a switch of the generation or a pass that has failed."""
         self._upkeep_failures.inc()
 
     def observe_dropped_lines(self, count: int) -> None:
@@ -360,6 +381,10 @@ class Metrics:
         """Export the requests under way of each kind, which a function returns."""
         for kind, count in counts.items():
             self._under_way.labels(kind).set_function(count)
+
+    def observe_undated(self, documents: int) -> None:
+        """Set the number of documents without a date to forget them by."""
+        self._undated.set(documents)
 
     def observe_connections(self, open: int, *, refused: bool = False) -> None:
         """Set the number of open connections, and count one that was refused.

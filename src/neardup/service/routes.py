@@ -46,6 +46,8 @@ from neardup.service.models import (
     NewDocuments,
     PageOptions,
     PromotionResult,
+    RemovalRequest,
+    RemovalResult,
     ServiceDescription,
     ShadowRequest,
     StreamOptions,
@@ -214,10 +216,29 @@ async def document(
 )
 async def remove(request: ServiceRequest, id: DocumentId) -> Response:
     """Remove a document. Copies of it find another one to be a copy of, or are kept."""
-    if not await request.write(lambda index: index.remove(id)):
+    if not (await request.remove([id]))[0]:
         raise Refusal(404, "there is no document with this id")
     request.service.audit(request.record, "removed", [id])
     return Response(status_code=204)
+
+
+@router.post(
+    "/v1/documents/delete",
+    dependencies=[scope(WRITE)],
+    response_model=RemovalResult,
+    responses=errors(*GUARDED_ERRORS, *BODY_ERRORS, 507),
+)
+async def remove_many(request: ServiceRequest, body: RemovalRequest) -> Response:
+    """Remove many documents. Copies of them are judged again once, without any of them.
+
+    Ids that no document has are listed, and no error.
+    """
+    request.charge(len(body.ids))
+    removed = await request.remove(body.ids)
+    missing = [id for id, done in zip(body.ids, removed, strict=True) if not done]
+    gone = [id for id, done in zip(body.ids, removed, strict=True) if done]
+    request.service.audit(request.record, "removed", gone)
+    return JsonResponse({"removed": sum(removed), "missing": missing})
 
 
 @router.get(

@@ -98,6 +98,7 @@ def _state_limits(schemas: dict[str, Any], limits: ServiceLimits) -> None:
     texts = schemas["CheckTexts"]["properties"]["texts"]
     texts["maxItems"], texts["items"]["maxLength"] = limits.batch, limits.text_length
     schemas["NewDocuments"]["properties"]["documents"]["maxItems"] = limits.batch
+    schemas["RemovalRequest"]["properties"]["ids"]["maxItems"] = limits.batch
 
 
 async def _answer_refusal(request: Request, error: NeardupError) -> Response:

@@ -118,6 +118,10 @@ class ServiceRequest(Request):
         """Change the index in a thread; the change is durable when this returns."""
         return await self.service.write(self.record.party, change)
 
+    async def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove documents, in a thread; return for each id whether a document had it."""
+        return await self.service.remove(self.record.party, ids)
+
 
 class ServiceRoute(APIRoute):
     """Checks the scope, reads the body, and cancels requests that take too long.

@@ -48,6 +48,18 @@ class Appended:
     """Place of the key -> the members before, in order; buckets without any are left out."""
     floors: Integers
     """For each key, the number below which its partition has lost members."""
+    removals: Integers
+    """For each key, how many removals were begun in its partition."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What buckets have from which a kept document is about to be removed."""
+
+    members: dict[int, list[int]]
+    """Place of the key -> the members, in order; buckets without any are left out."""
+    leaving: list[set[int]]
+    """For each key, the documents that are about to be removed from buckets of its partition."""
 
 
 class Buckets:
@@ -68,14 +80,14 @@ class Buckets:
             durable: Wait for replicas, if the index asks for that.
         """
         members: dict[int, list[int]] = {}
-        floors = np.zeros(len(keys), np.int64)
+        floors, removals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
         sizes: dict[int, int] = {}
         for partition, places, reply in self._run("append", keys, numbers, durable=durable):
-            floors[places], sizes[partition] = reply[1], reply[2]
-            for at in range(3, len(reply), 2):
+            floors[places], sizes[partition], removals[places] = reply[1:4]
+            for at in range(4, len(reply), 2):
                 members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
         self._split_full(sizes)
-        return Appended(members, floors)
+        return Appended(members, floors, removals)
 
     def find(self, keys: Keys) -> dict[int, list[int]]:
         """Return the members of buckets by the place of the key, without empty ones."""
@@ -95,6 +107,62 @@ class Buckets:
         """
         for _ in self._run("leave", keys, numbers, (floor,)):
             pass
+
+    def hold(self, keys: Keys, number: int) -> Held:
+        """Say that a kept document is about to be removed from buckets; return what they have."""
+        members: dict[int, list[int]] = {}
+        leaving: list[set[int]] = [set() for _ in keys]
+        for _, places, reply in self._run("hold", keys, None, (number,)):
+            fields = {int(field.rpartition(b":")[2]) for field in reply[1]}
+            for place in places.tolist():
+                leaving[place] = fields
+            for at in range(2, len(reply), 2):
+                members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
+        return Held(members, leaving)
+
+    def release(self, keys: Keys, number: int) -> None:
+        """Forget that a document was about to be removed: it is."""
+        field = f"leaving:{number}".encode()
+        partitions = np.unique(self.partitions_of(keys)).tolist()
+        metas = map(self._keyspace.partition_meta, partitions)
+        self._servers.run([Call(key, (b"HDEL", key, field)) for key in metas])
+
+    def move_out(self, keys: Keys, numbers: Integers, removals: Integers) -> None:
+        """Move documents from full buckets to the lists of these.
+
+        Nothing is moved where a removal was begun meanwhile.
+
+        Args:
+            keys: The keys of the buckets.
+            numbers: The document of each.
+            removals: How many removals had been begun when the leaders were counted.
+        """
+        script, left = load_script("overflow"), np.arange(len(keys))
+        partitions = self.partitions_of(keys)
+        while len(left):
+            slices = self._slices[partitions[left]]
+            addresses = slice_addresses(keys[left], slices)
+            calls = []
+            for at, count, address in zip(
+                left.tolist(), slices.tolist(), addresses.tolist(), strict=True
+            ):
+                partition, key = int(partitions[at]), int(keys[at])
+                names = [
+                    self._keyspace.partition_meta(partition),
+                    self._keyspace.key(partition, f"b{address}"),
+                    self._keyspace.overflow(partition, key),
+                    self._keyspace.hot(partition),
+                ]
+                packed = int(numbers[at]).to_bytes(4, "big")
+                arguments = [self._identity, count, int(removals[at]), key.to_bytes(8, "big")]
+                arguments += [b"%016x" % key, packed]
+                calls.append(Call.of_script(script, names, arguments))
+            replies = np.array(self._servers.run(calls), np.int64)
+            if (replies == -1).any():
+                raise IndexVanished(str(self._servers.address))
+            for at, now in zip(left.tolist(), replies.tolist(), strict=True):
+                self._learn(int(partitions[at]), now)
+            left = left[replies != slices]
 
     def count(self) -> int:
         """Return the number of buckets, those of contents and ids included."""
@@ -221,7 +289,10 @@ def slice_addresses(keys: Keys, slices: Integers) -> Integers:
 
 
 def _pack_entries(keys: Keys, numbers: Integers | None) -> NDArray[np.uint8]:
-    """Return the entries that scripts take, a row each; the place of the slice is left empty."""
+    """Return the entries that scripts take, a row each; the place of the slice is left empty.
+
+    The numbers may have turns.
+    """
     width = 10 if numbers is None else 10 + NUMBER_BYTES
     entries = np.zeros((len(keys), width), np.uint8)
     entries[:, 2:10] = keys.astype(">u8").view(np.uint8).reshape(-1, 8)

@@ -9,9 +9,10 @@ from neardup.index.redis_store.buckets import IndexVanished
 from neardup.index.redis_store.keyspace import (
     BLOCK,
     Keyspace,
+    Record,
+    add_sum,
     offset_of,
     pack_number,
-    unpack_numbers,
 )
 from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, Servers
@@ -32,12 +33,16 @@ class DecisionStore:
     def __init__(self, servers: Servers, keyspace: Keyspace, identity: bytes) -> None:
         self.servers, self.keyspace, self.identity = servers, keyspace, identity
 
-    def settle(self, changes: Sequence[Change], *, durable: bool = False) -> list[bool]:
+    def settle(
+        self, changes: Sequence[Change], *, durable: bool = False, chained: bool = False
+    ) -> list[bool]:
         """Change states; return for each whether it was changed, or was so before.
 
         Args:
             changes: The changes.
             durable: Wait for replicas, if the index asks for that.
+            chained: Change nothing after the first document whose state is another one; the
+                documents are in order.
         """
         by_block: dict[int, list[int]] = {}
         for place, change in enumerate(changes):
@@ -45,17 +50,21 @@ class DecisionStore:
         calls = []
         for places in by_block.values():
             number = changes[places[0]].number
-            arguments: list[Any] = [self.identity]
+            arguments: list[Any] = [self.identity, b"1" if chained else b""]
             for place in places:
                 change = changes[place]
                 arguments += [offset_of(change.number), change.expected, change.state]
             keys = [self._meta(number), self.keyspace.of_document("s", number)]
             calls.append(Call.of_script(load_script("settle"), keys, arguments))
         done = [False] * len(changes)
-        replies = self.run(calls, durable=durable)
-        for places, reply in zip(by_block.values(), replies, strict=True):
-            for place, answer in zip(places, reply, strict=True):
-                done[place] = answer == 1
+        blocks = list(zip(by_block.values(), calls, strict=True))
+        for some in [[block] for block in blocks] if chained else [blocks]:
+            replies = self.run([call for _, call in some], durable=durable)
+            for (places, _), reply in zip(some, replies, strict=True):
+                for place, answer in zip(places, reply, strict=True):
+                    done[place] = answer == 1
+            if chained and not all(done[place] for place in some[0][0]):
+                break
         return done
 
     def join(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
@@ -84,24 +93,36 @@ class DecisionStore:
                 joined[place] = reply == 1
         return joined
 
-    def withdraw(self, number: int) -> tuple[bytes, list[int]]:
-        """Begin to remove a kept document; return its state before, and its members."""
+    def update(self, number: int, record: Record, text: bytes | None) -> bool:
+        """Store another record of a document, and another text; return whether it is there still.
+
+        Args:
+            number: The document.
+            record: Its record, with other metadata.
+            text: Its text; None to leave it as it is.
+        """
+        columns = [self.keyspace.of_document(letter, number) for letter in "srt"]
+        stored = b"" if text is None else add_sum(number, text)
+        arguments = [self.identity, offset_of(number), record.pack(number), stored]
+        call = Call.of_script(load_script("update"), [self._meta(number), *columns], arguments)
+        return bool(self.run([call], durable=True)[0] == 1)
+
+    def withdraw(self, number: int, token: bytes) -> bool:
+        """Begin to remove a kept document; return whether this was done by this token."""
         keys = [
             self._meta(number),
             self.keyspace.of_document("s", number),
-            self.keyspace.members(number),
             self.keyspace.unfinished(self.keyspace.partition_of(number)),
         ]
-        arguments = [self.identity, offset_of(number), number]
+        arguments = [self.identity, offset_of(number), number, token]
         call = Call.of_script(load_script("withdraw"), keys, arguments)
-        state, members = self.run([call], durable=True)[0]
-        return state, sorted(set(unpack_numbers(members)))
+        return bool(self.run([call], durable=True)[0] == 1)
 
     def erase(self, numbers: Sequence[int], state: bytes) -> None:
-        """Erase what is stored of documents, but for a last state.
+        """Erase what is stored of documents that were abandoned or removed, but for a last state.
 
         Args:
-            numbers: The documents.
+            numbers: The documents; others are left as they are.
             state: The state that they have from now on.
         """
         calls = []

@@ -32,6 +32,8 @@ from neardup.index.view import TablesBehind
 
 AT_ONCE: Final = 64
 """Blocks that are read together when all documents are."""
+FIRST_BLOBS, MOST_BLOBS = 16, 512
+"""Documents whose blobs are read together: at first, and at most."""
 ATTEMPTS: Final = 100
 PAUSE: Final = 0.1
 
@@ -59,6 +61,17 @@ class Documents:
             for number, data in self._fields("r", numbers).items()
         }
 
+    def with_record(self, numbers: Sequence[int]) -> set[int]:
+        """Return the documents that have a record, damaged or not."""
+        return set(self._fields("r", numbers))
+
+    def without_state(self) -> list[int]:
+        """Return the numbers that have a record and no state: both are stored in one step."""
+        lost: list[int] = []
+        for numbers in self._stored_blocks(0, "r"):
+            lost += sorted(set(numbers) - set(self._fields("s", numbers)))
+        return lost
+
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Return the documents that are in the index, by number."""
         states = self.states(numbers)
@@ -79,6 +92,23 @@ class Documents:
             number: check_sum(number, data, table)
             for number, data in self._fields(COLUMNS[table], numbers).items()
         }
+
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]:
+        """Return the blobs of the first documents, until they have `most` bytes.
+
+        One read may have more: how large it is follows from the documents before.
+        """
+        blobs: dict[int, bytes] = {}
+        read, size, count = 0, 0, FIRST_BLOBS
+        while read < len(numbers) and (read == 0 or size < most):
+            part = self.blobs(table, numbers[read : read + count])
+            blobs |= part
+            read += min(count, len(numbers) - read)
+            size += sum(map(len, part.values()))
+            count = min(max((most - size) * read // max(size, 1), 1), MOST_BLOBS)
+        return blobs, read
 
     def members(self, numbers: Sequence[int]) -> list[list[int]]:
         """Return for each kept document the numbers that are or were copies of it."""
@@ -146,12 +176,15 @@ class Documents:
         if part:
             yield part
 
-    def _stored_blocks(self, first: int) -> Iterator[list[int]]:
-        """Yield the numbers that have a state, block by block, from that of a number on."""
+    def _stored_blocks(self, first: int, letter: str = "s") -> Iterator[list[int]]:
+        """Yield the numbers that have a state, block by block, from that of a number on.
+
+        The letter is that of the column which they have.
+        """
         last = self.last_number() // BLOCK
         for begin in range(first // BLOCK, last + 1, AT_ONCE):
             blocks = range(begin, min(begin + AT_ONCE, last + 1))
-            keys = [self._keyspace.of_document("s", block * BLOCK) for block in blocks]
+            keys = [self._keyspace.of_document(letter, block * BLOCK) for block in blocks]
             replies = self._servers.run([Call(key, (b"HKEYS", key)) for key in keys])
             for block, fields in zip(blocks, replies, strict=True):
                 if fields:

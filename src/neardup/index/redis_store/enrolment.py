@@ -14,7 +14,9 @@ bucket. If m was appended first, n has met it and waited for it. If n was append
 a higher number and gave its own up. So whoever decides has met all lower numbers that count.
 
 Copies leave their buckets a while after they were decided. A number that is appended later and is
-lower could miss them; the floor of the partition tells, and such a number is given up, too.
+lower could miss them; the floor of the partition tells, and such a number is given up, too. (A kept
+document that leaves a full bucket needs no floor: whoever is lower than all of the leaders meets one,
+and the others are no concern of it.)
 
 The number of a document that nobody decides is abandoned when somebody has waited for it for a
 whole lease, by the clock of that process alone. Its document was not acknowledged.
@@ -26,6 +28,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import Any, Final
@@ -33,7 +36,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.errors import NeardupError, ServersUnavailable
 from neardup.index.arrivals import Arrivals, select_arrivals
+from neardup.index.planner import check_number
 from neardup.index.redis_store.buckets import Appended, Buckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import Documents
@@ -45,6 +50,7 @@ from neardup.index.redis_store.keyspace import (
     KEPT,
     PENDING,
     STORED,
+    TOKEN_BYTES,
     Record,
     State,
     add_sum,
@@ -54,7 +60,7 @@ from neardup.index.redis_store.keyspace import (
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import Removal
 from neardup.index.redis_store.scripts import load_script
-from neardup.index.redis_store.servers import Call
+from neardup.index.redis_store.servers import Call, NotReplicated
 from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View
@@ -64,7 +70,6 @@ TAKEN_JUMP: Final = 1 << 20
 TIDY_SECONDS: Final = 1.0
 """How long copies stay in their buckets: longer than others take from a number to its buckets."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
-TOKEN_BYTES: Final = 4
 
 
 @dataclass(frozen=True)
@@ -133,13 +138,21 @@ class Enrolment:
         rows = list(range(len(new.ids)))
         if not rows:
             return []
+        behind: float | None = None
         for attempt in count():
-            rows = self._attempt(new, rows, done, when_appended, replacing)
+            try:
+                rows = self._attempt(new, rows, done, when_appended, replacing)
+                behind = None
+            except TablesBehind:  # somebody removes what it was compared with, or that is damaged
+                behind = behind or time.monotonic()
+                if time.monotonic() - behind > 2 * self.lease:
+                    raise
             if not rows:
                 break
             longest = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
             time.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
-        self.tidy(time.monotonic() - TIDY_SECONDS)
+        with suppress(NeardupError):  # the documents are stored; later is soon enough
+            self.tidy(time.monotonic() - TIDY_SECONDS)
         return [done[row] for row in range(len(new.ids))]
 
     def _attempt(
@@ -160,13 +173,15 @@ class Enrolment:
             return rows
         columns = attempt.keys.shape[1]
         repeated = np.repeat(np.array(numbers, np.int64), columns)
-        appended = self.buckets.append(attempt.keys.reshape(-1), repeated, durable=True)
-        when_appended()
         try:
+            appended = self.buckets.append(attempt.keys.reshape(-1), repeated, durable=True)
+            when_appended()
             outcome = attempt.run(appended, replacing)
-        except TablesBehind:  # somebody removed what it was compared with
-            attempt.give_up(range(len(rows)))
-            return rows
+        except BaseException as error:  # or everybody would wait for these numbers
+            if isinstance(error, NotReplicated) or not isinstance(error, ServersUnavailable):
+                with suppress(NeardupError):
+                    attempt.give_up(range(len(rows)))
+            raise
         done |= {rows[place]: each for place, each in outcome.items()}
         return [row for place, row in enumerate(rows) if place not in outcome]
 
@@ -179,6 +194,7 @@ class Enrolment:
             [self.store.identity, documents, self._least],
         )
         last: int = self.store.run([call])[0]
+        check_number(last)
         return list(range(last - documents + 1, last + 1))
 
     @property
@@ -222,10 +238,10 @@ class Enrolment:
         due = [each for each in self._leaving if until is None or each.since <= until]
         if not due:
             return
-        self._leaving = self._leaving[len(due) :]
         keys = np.concatenate([each.keys for each in due])
         numbers = np.concatenate([each.numbers for each in due])
         self.buckets.leave(keys, numbers, max(each.floor for each in due))
+        self._leaving = self._leaving[len(due) :]
 
 
 class _Attempt:
@@ -252,8 +268,8 @@ class _Attempt:
         decided = judge(
             meeting, rows, self._new.arrivals, self._enrolment.view, self._enrolment.counters
         )
-        settled = self._settle(decided)
-        self.leave_full(meeting, [row for row in settled if decided[row].kind == KEPT])
+        settled = self._settle(meeting, decided)
+        self._leave_full(meeting, [row for row in settled if decided[row].kind == KEPT], appended)
         return done | settled
 
     def _go_on(self, meeting: Meeting, rows: list[int]) -> list[int]:
@@ -265,13 +281,13 @@ class _Attempt:
         return [row for row in rows if row not in lost]
 
     def give_up(self, rows: Sequence[int]) -> None:
-        """Abandon the numbers of documents."""
+        """Abandon the numbers of documents that are pending still."""
         if not rows:
             return
-        enrolment = self._enrolment
-        numbers = [self._numbers[row] for row in rows]
-        enrolment.store.settle([Change(number, enrolment.pending, ABANDONED) for number in numbers])
-        enrolment.store.erase(numbers, ABANDONED)
+        store, pending = self._enrolment.store, self._enrolment.pending
+        given = store.settle([Change(self._numbers[row], pending, ABANDONED) for row in rows])
+        rows = [row for row, done in zip(rows, given, strict=True) if done]
+        store.erase([self._numbers[row] for row in rows], ABANDONED)
         self._leave_later(rows, self.keys.shape[1])
 
     def _leave_later(self, rows: Sequence[int], columns: int, floor: int = 0) -> None:
@@ -301,7 +317,8 @@ class _Attempt:
                 continue
             ended.append(row)
             if same[0].content == self._new.arrivals.content[row].tobytes():
-                done[row] = Enrolled(same[0], again=True)
+                if not replacing or self._update(same[0].number, row):
+                    done[row] = Enrolled(same[0], again=True)
             elif replacing:
                 replaced.append(same[0].number)
             else:
@@ -311,11 +328,24 @@ class _Attempt:
             self._removal.remove(replaced)
         return done, [row for row in rows if row not in set(ended)]
 
-    def _settle(self, decided: dict[int, State]) -> dict[int, Enrolled]:
+    def _update(self, number: int, row: int) -> bool:
+        """Give a stored document the metadata and the text of a new one with the same content."""
+        record = self._documents.records([number]).get(number)
+        if record is None:
+            return False
+        record = record._replace(metadata=self._new.metadata[row])
+        return self._enrolment.store.update(number, record, self._new.texts[row])
+
+    def _settle(self, meeting: Meeting, decided: dict[int, State]) -> dict[int, Enrolled]:
         """Store decisions; return those that were stored, by row. The others begin again."""
-        kept = [row for row, state in decided.items() if state.kind == KEPT]
+        kept = sorted(row for row, state in decided.items() if state.kind == KEPT)
         copies = [row for row, state in decided.items() if state.kind == COPY]
-        done = self._store(decided, kept)
+        # If one of the leaders of a full bucket is not stored, others lead it: those that come
+        # after it were compared with the wrong ones.
+        chained = bool(self._full(meeting, kept))
+        done = self._store(decided, kept, chained=chained)
+        if chained and (lost := set(kept) - set(done)):
+            copies = [row for row in copies if row < min(lost)]
         # Copies of documents of this attempt join after those are kept.
         joined = self._enrolment.store.join(
             [(decided[row].witness or 0, self._numbers[row]) for row in copies]
@@ -329,35 +359,47 @@ class _Attempt:
             self._leave_later(ended, self.keys.shape[1] - 1, floor)
         return {row: Enrolled(self._row(row, decided[row])) for row in done}
 
-    def _store(self, decided: dict[int, State], rows: Sequence[int]) -> list[int]:
-        """Store decisions; return the rows of those that were pending still."""
+    def _store(
+        self, decided: dict[int, State], rows: Sequence[int], *, chained: bool = False
+    ) -> list[int]:
+        """Store decisions; return the rows of those that were pending still.
+
+        The decisions are `chained` if none is stored after one that is not.
+        """
         numbers, pending = self._numbers, self._enrolment.pending
         settled = self._enrolment.store.settle(
             [Change(numbers[row], pending, decided[row].pack(numbers[row])) for row in rows],
             durable=True,
+            chained=chained,
         )
         return [row for row, done in zip(rows, settled, strict=True) if done]
 
-    def leave_full(self, meeting: Meeting, kept: Sequence[int]) -> None:
-        """Have kept documents leave the buckets that have as many leaders as they may."""
+    def _full(self, meeting: Meeting, kept: Sequence[int]) -> set[int]:
+        """Return the buckets that may have more kept documents than the limit with these."""
         limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
         shared, counts = np.unique(self.keys[list(kept), :bands], return_counts=True)
-        full = {
+        return {
             key
             for key, count in zip(shared.tolist(), counts.tolist(), strict=True)
             if count + len(meeting.members.get(key, ())) > limit
         }
-        states, pairs = meeting.states, []
-        for key in full:
+
+    def _leave_full(self, meeting: Meeting, kept: Sequence[int], appended: Appended) -> None:
+        """Have kept documents leave the buckets that have as many leaders as they may."""
+        limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
+        removals = appended.removals.reshape(self.keys.shape)
+        states, moved = meeting.states, []
+        for key in self._full(meeting, kept):
             met = meeting.members.get(key, ())
             leaders = {each for each in met if states[each].kind == KEPT}
             for row in sorted(kept):
-                if key in self.keys[row, :bands]:
+                columns = np.flatnonzero(self.keys[row, :bands] == np.uint64(key))
+                if len(columns):
                     number = self._numbers[row]
                     if sum(each < number for each in leaders) >= limit:
-                        pairs.append((key, number))
+                        moved.append((key, number, int(removals[row, columns[0]])))
                     leaders.add(number)
-        self._enrolment.overflow.add(pairs)
+        self._enrolment.overflow.add(moved)
 
     def _row(self, row: int, state: State) -> Row:
         new = self._new

@@ -104,9 +104,9 @@ class MetLeaders:
         members = {place: met[key] for place, key in enumerate(flat) if key in met}
         return list_leaders(members, kept, keys.shape, limit)
 
-    def shingles(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """Return the sorted shingles of the documents that have them, by number."""
-        return self.view.shingles(numbers)
+    def first_shingles(self, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]:
+        """Return the sorted shingles of the first documents; see `Store.first_blobs`."""
+        return self.view.first_shingles(numbers, most)
 
     def signatures(self, numbers: Sequence[int]) -> NDArray[Any]:
         """Return the part of the documents' signatures that is compared, a row each."""

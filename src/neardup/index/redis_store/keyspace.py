@@ -7,8 +7,9 @@ together. NAME is the name of the index:
     {NAME:c}counter     the last number that was given
     {NAME:c}keys        hash: API keys of services, by their names (`service/shared_keys.py`)
     {NAME:c}rate:K:N    what the client N of services has taken (`service/shared_rates.py`)
-    {NAME:P}meta        hash of partition P: identity, numbers of slices and buckets, floor, counts
-    {NAME:P}bS          slice S, a hash of buckets: key -> numbers of documents, 5 bytes each
+    {NAME:P}meta        hash of partition P: identity, numbers of slices, buckets and removals, floor,
+                        counts, and documents that are about to be removed (leaving:N)
+    {NAME:P}bS          slice S, a hash of buckets: key -> members, 5 bytes each
     {NAME:P}sB          states of the documents of block B: a hash, offset -> state
     {NAME:P}rB hB tB    their records, sorted shingles, texts
     {NAME:P}wN          copies of document N: their numbers, 5 bytes each
@@ -20,9 +21,13 @@ A block has the documents whose numbers are equal but for the last six bits; it 
 B mod partitions. A bucket belongs to the partition of the first bits of its key. Bands, contents
 and ids of documents are looked up by buckets of the same kind.
 
+A member of a bucket is a turn (1 byte) and a document's number (4 bytes). A copy that is judged
+again gets the next turn, and is appended with that: whoever is late in taking it out of its buckets,
+as a copy, does not find the entry of his turn any more.
+
 States begin with a letter: P pending, K kept, C copy, A abandoned, R being removed, D removed, O
 being judged again. K has a checksum; C and O have the witness, the similarity, whether that is
-exact, and a checksum; P has a token of the writer.
+exact, the turn, and a checksum; P and R have a token of the process, D may have one.
 """
 
 from __future__ import annotations
@@ -48,7 +53,11 @@ STORED: Final = (KEPT, COPY, ORPHAN)
 """States of documents that are in the index."""
 GONE: Final = (ABANDONED, REMOVING, DELETED)
 """States of documents that no other document has to mind."""
-WITNESS: Final = struct.Struct(">QdB")
+WITNESS: Final = struct.Struct(">IdBB")
+TOKEN_BYTES: Final = 4
+TOKENS: Final = {PENDING: (5,), ABANDONED: (1,), REMOVING: (5,), DELETED: (1, 5)}
+"""Lengths of the states that have no checksum."""
+LAST_TURN: Final = 255
 RECORD: Final = struct.Struct(">16sdHi")
 COLUMNS: Final = {"signatures": "r", "shingles": "h", "texts": "t"}
 """Letters of the keys that have the blobs of documents; a record ends with the signature."""
@@ -95,6 +104,10 @@ class Keyspace:
         """Return the key of the removals of a partition that are not finished."""
         return self.key(partition, "x")
 
+    def overflow(self, partition: int, key: int) -> bytes:
+        """Return the key of the list of a full bucket."""
+        return self.key(partition, f"o{key:016x}")
+
     def hot(self, partition: int) -> bytes:
         """Return the key of the full buckets of a partition."""
         return self.key(partition, "y")
@@ -110,11 +123,15 @@ def pack_number(number: int) -> bytes:
 
 
 def unpack_numbers(data: bytes) -> list[int]:
-    """Return the numbers that a bucket or a list of members has, in their order."""
-    padded = np.zeros((len(data) // NUMBER_BYTES, 8), np.uint8)
-    padded[:, 8 - NUMBER_BYTES :] = np.frombuffer(data, np.uint8).reshape(-1, NUMBER_BYTES)
-    numbers: list[int] = padded.view(">u8")[:, 0].tolist()
+    """Return the numbers that a bucket or a list of copies has, in their order, without turns."""
+    entries = np.frombuffer(data, np.uint8).reshape(-1, NUMBER_BYTES)
+    numbers: list[int] = np.ascontiguousarray(entries[:, 1:]).view(">u4")[:, 0].tolist()
     return numbers
+
+
+def with_turns(numbers: NDArray[np.int64], turns: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """Return members of buckets: documents with their turns."""
+    return numbers | np.asarray(turns, np.int64) << 32
 
 
 class State(NamedTuple):
@@ -125,6 +142,13 @@ class State(NamedTuple):
     witness: int | None = None
     similarity: float | None = None
     exact: int = 1
+    turn: int = 0
+    """How often it was judged again, as far as that is counted."""
+
+    @property
+    def judged_again(self) -> State:
+        """The state of a copy that is to be judged again, or of one that is to be so once more."""
+        return self._replace(kind=ORPHAN, turn=min(self.turn + 1, LAST_TURN))
 
     @classmethod
     def of_row(cls, row: Row) -> State:
@@ -137,7 +161,7 @@ class State(NamedTuple):
         """Return the bytes of a decided state of a document."""
         data = self.kind
         if self.witness is not None:
-            data += WITNESS.pack(self.witness, self.similarity or 0.0, self.exact)
+            data += WITNESS.pack(self.witness, self.similarity or 0.0, self.exact, self.turn)
         return data + _sum(number, data)
 
 
@@ -150,19 +174,18 @@ def unpack_state(number: int, data: bytes | None) -> State:
     if not data:
         return State(PENDING)
     kind = data[:1]
-    if kind in (PENDING, ABANDONED, DELETED):
+    if len(data) in TOKENS.get(kind, ()):
         return State(kind)
     body, stored = data[:-4], data[-4:]
-    # A state that begins to be removed keeps the checksum of the kept one.
-    summed = KEPT + body[1:] if kind == REMOVING else body
-    if stored != _sum(number, summed) or len(body) not in (1, 1 + WITNESS.size):
+    if stored != _sum(number, body) or kind not in STORED or len(body) != _body_size(kind):
         raise FormatError(
             f"the state of document {number} is damaged: restore a copy of the servers' data"
         )
-    if len(body) == 1:
-        return State(kind)
-    witness, similarity, exact = WITNESS.unpack(body[1:])
-    return State(kind, witness, similarity, exact)
+    return State(kind) if kind == KEPT else State(kind, *WITNESS.unpack(body[1:]))
+
+
+def _body_size(kind: bytes) -> int:
+    return 1 if kind == KEPT else 1 + WITNESS.size
 
 
 def _sum(number: int, data: bytes) -> bytes:

@@ -1,7 +1,10 @@
 """Kept documents that a full bucket has no room for: it compares its first `limit` kept ones only.
 
-They wait in a list of the bucket, and lead it when one of the first is removed. Buckets with such a
-list are the hot ones; each partition lists them.
+They wait in a list of the bucket, and lead it when one of the first is removed: before that is
+withdrawn, so that at any moment the first kept ones are in the bucket. Two removals know of each
+other, and none takes a document for a leader that leaves. A document is not moved to the list if a
+removal was begun after its leaders were counted. Buckets with such a list are the hot ones; each
+partition lists them.
 """
 
 from __future__ import annotations
@@ -11,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.index.redis_store.buckets import Buckets
+from neardup.index.redis_store.buckets import Buckets, Held
 from neardup.index.redis_store.documents import Documents
-from neardup.index.redis_store.keyspace import KEPT, Keyspace, pack_number, unpack_numbers
+from neardup.index.redis_store.keyspace import KEPT, Keyspace, unpack_numbers
 from neardup.index.redis_store.servers import Call, Servers
 
 
@@ -26,59 +29,58 @@ class Overflow:
         self._servers, self._keyspace = servers, keyspace
         self._buckets, self._documents = buckets, documents
 
-    def add(self, pairs: Sequence[tuple[int, int]]) -> None:
+    def add(self, pairs: Sequence[tuple[int, int, int]]) -> None:
         """Move documents from their full bucket to its list.
 
         Args:
-            pairs: The key of a bucket and a document, each.
+            pairs: The key of a bucket, a document, and how many removals had been begun in the
+                partition when the leaders of the bucket were counted.
         """
-        if not pairs:
-            return
-        keys = np.array([key for key, _ in pairs], np.uint64)
-        numbers = np.array([number for _, number in pairs], np.int64)
-        calls = []
-        for key, partition, (_, number) in zip(
-            keys.tolist(), self._buckets.partitions_of(keys).tolist(), pairs, strict=True
-        ):
-            name, hot = self._list(partition, key), self._keyspace.hot(partition)
-            calls.append(Call(name, (b"APPEND", name, pack_number(number))))
-            calls.append(Call(hot, (b"SADD", hot, b"%016x" % key)))
-        self._servers.run(calls)
-        self._buckets.leave(keys, numbers)
+        if pairs:
+            keys = np.array([key for key, _, _ in pairs], np.uint64)
+            numbers, removals = np.array([pair[1:] for pair in pairs], np.int64).T
+            self._buckets.move_out(keys, numbers, removals)
 
-    def take(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Return the document that is next to lead each of the buckets that have a list.
+    def make_room(
+        self, keys: NDArray[np.uint64], held: Held, limit: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Choose the documents that are to lead full buckets from which others are removed.
 
-        It stays in the list, where it does no harm: those that lead are not taken again.
+        They stay in the lists, where they do no harm: those that lead are not chosen again.
+
+        Args:
+            keys: The keys of the buckets.
+            held: What the buckets have, and who is about to be removed from them.
+            limit: How many kept documents lead a bucket.
+
+        Returns:
+            The keys of the buckets that get a document, and the document of each.
         """
         partitions = self._buckets.partitions_of(keys).tolist()
         names = [
-            self._list(partition, key)
+            self._keyspace.overflow(partition, key)
             for partition, key in zip(partitions, keys.tolist(), strict=True)
         ]
         replies = self._servers.run([Call(name, (b"GET", name)) for name in names])
         waiting = {
             place: set(unpack_numbers(reply)) for place, reply in enumerate(replies) if reply
         }
-        if not waiting:
-            return keys[:0], np.empty(0, np.int64)
-        places = list(waiting)
-        members = self._buckets.find(keys[places])
-        numbers = sorted({number for listed in waiting.values() for number in listed})
-        states = self._documents.states(numbers)
+        members = {place: set(held.members.get(place, ())) for place in waiting}
+        everybody: set[int] = set().union(*waiting.values(), *members.values())
+        states = self._documents.states(sorted(everybody))
+        kept = {number for number, state in states.items() if state.kind == KEPT}
         found: list[tuple[int, int]] = []
-        for at, place in enumerate(places):
-            free = waiting[place].difference(members.get(at, ()))
-            able = [number for number in free if states[number].kind == KEPT]
-            if able:
-                found.append((place, min(able)))
+        for place, listed in waiting.items():
+            able = (kept & (listed | members[place])) - held.leaving[place]
+            first = sorted(able)[:limit]
+            found += [(place, number) for number in first if number not in members[place]]
         chosen = keys[[place for place, _ in found]]
         return chosen, np.array([number for _, number in found], np.int64)
 
     def has(self, key: int, number: int) -> bool:
         """Whether the list of a full bucket has a document."""
         partition = int(self._buckets.partitions_of(np.array([key], np.uint64))[0])
-        name = self._list(partition, key)
+        name = self._keyspace.overflow(partition, key)
         listed = self._servers.run([Call(name, (b"GET", name))])[0]
         return bool(listed) and number in unpack_numbers(listed)
 
@@ -86,6 +88,3 @@ class Overflow:
         """Return how many buckets have, or had, more kept documents than the limit."""
         hot = [self._keyspace.hot(each) for each in range(self._keyspace.partitions)]
         return sum(self._servers.run([Call(key, (b"SCARD", key)) for key in hot]))
-
-    def _list(self, partition: int, key: int) -> bytes:
-        return self._keyspace.key(partition, f"o{key:016x}")

@@ -2,8 +2,13 @@
 
 A kept document that is removed is first marked: from then on nothing becomes a copy of it. Its
 copies, the orphans, are appended to their buckets again and judged in order against all kept
-documents, as in an index in a folder. Whoever is pending with a higher number than an orphan that
-he met gives his number up; those with lower ones are waited for. Then the document is erased.
+documents, as in an index in a folder. Then the document is erased.
+
+Two who judge at the same time, of whom one has not met the other, must not both decide. Whoever is
+pending with a higher number than an orphan that he met gives his number up. An orphan with a higher
+number gets its next turn: what was decided about it without the lower one is not stored any more, and
+it is judged again. Those with lower numbers are waited for. An orphan that is about to become a copy
+of a document that is withdrawn gets its next turn, too.
 
 A process that fails in between leaves a removal that any other finishes: when it has waited for an
 orphan for a whole lease, or by `finish_all`.
@@ -11,11 +16,13 @@ orphan for a whole lease, or by `finish_all`.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.index.redis_store.buckets import Buckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
@@ -26,16 +33,20 @@ from neardup.index.redis_store.keyspace import (
     COPY,
     DELETED,
     KEPT,
+    LAST_TURN,
     ORPHAN,
     PENDING,
     REMOVING,
+    TOKEN_BYTES,
+    Record,
     State,
     bucket_keys,
     content_keys,
+    with_turns,
 )
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.stats import Counters
-from neardup.index.view import View
+from neardup.index.view import TablesBehind, View
 
 
 @dataclass
@@ -67,9 +78,20 @@ class Removal:
     def end_wait(self, undecided: set[int]) -> None:
         """End the wait for documents that were not decided in time."""
         states = self.documents.states(sorted(undecided))
+        self._end_wait_inside(undecided)
+        witnesses = sorted({state.witness or 0 for state in states.values() if state.witness})
+        for witness, state in self.documents.states(witnesses).items():
+            if state.kind == REMOVING:
+                self._finish(witness)
+
+    def _end_wait_inside(self, undecided: set[int]) -> None:
+        """End a wait while orphans are judged: of a removal that was left, only those waited for.
+
+        They have lower numbers than those that wait, so that this ends.
+        """
+        states = self.documents.states(sorted(undecided))
         self._abandon([each for each, state in states.items() if state.kind == PENDING])
-        if any(state.kind == ORPHAN for state in states.values()):
-            self.finish_all()
+        self.judge_again([each for each, state in states.items() if state.kind == ORPHAN])
 
     def _abandon(self, numbers: Sequence[int]) -> None:
         """Abandon the numbers of documents that are pending, or that have no state yet."""
@@ -77,25 +99,44 @@ class Removal:
             self.store.settle([Change(number, expected, ABANDONED) for number in numbers])
 
     def _remove(self, number: int) -> bool:
-        begun = time.monotonic()
+        begun, token = time.monotonic(), os.urandom(TOKEN_BYTES)
         while True:
             state = self.documents.states([number])[number]
             if state.kind == KEPT:
-                self.store.withdraw(number)
-            if state.kind in (KEPT, REMOVING):
-                self._finish(number)
-                return state.kind == KEPT
-            if state.kind == COPY:
-                change = Change(number, state.pack(number), DELETED)
+                self._make_room(number)
+                if self.store.withdraw(number, token):
+                    self._finish(number)
+                    return True
+            elif state.kind == COPY:
+                # The token tells this removal from another one at the same time.
+                change = Change(number, state.pack(number), DELETED + token)
                 if self.store.settle([change], durable=True)[0]:
                     self._erase(number)
                     return True
-                continue  # it is an orphan now
-            if state.kind not in UNDECIDED:
+            elif state.kind in UNDECIDED:
+                if time.monotonic() - begun > self.lease:
+                    self.end_wait({number})
+                time.sleep(LONGEST_PAUSE)
+            else:
+                if state.kind == REMOVING:
+                    self._finish(number)
                 return False
-            if time.monotonic() - begun > self.lease:
-                self.end_wait({number})
-            time.sleep(LONGEST_PAUSE)
+
+    def _make_room(self, number: int) -> None:
+        """Have documents lead full buckets in the place of one that is about to be removed."""
+        record = self.documents.records([number]).get(number)
+        if record is None:
+            return
+        bands = self._keys_of(record)[:-2]
+        held = self.buckets.hold(bands, number)
+        keys, numbers = self.overflow.make_room(bands, held, self.view.options.limit)
+        if not len(keys):
+            return
+        members = self.buckets.append(keys, numbers).members
+        met = sorted({each for listed in members.values() for each in listed})
+        states = self.documents.states(met)
+        # They were appended before, and did not meet who leads the bucket now.
+        self._abandon([each for each, state in states.items() if state.kind == PENDING])
 
     def _finish(self, number: int) -> None:
         """Judge the copies of a document again that is being removed, and erase it."""
@@ -107,23 +148,19 @@ class Removal:
 
         Args:
             number: The document that was kept.
-            members: Those that are or were copies of it.
+            members: Those that are or were copies of it, or are about to be.
         """
         self._await(members)
-        states = self.documents.states(members)
-        copies = {
-            each: state
-            for each, state in states.items()
-            if state.kind in (COPY, ORPHAN) and state.witness == number
-        }
+        states = self._end_judging(number, members)
+        copies = {each: state for each, state in states.items() if state.witness == number}
         self.store.settle(
             [
-                Change(each, state.pack(each), state._replace(kind=ORPHAN).pack(each))
+                Change(each, state.pack(each), state.judged_again.pack(each))
                 for each, state in copies.items()
                 if state.kind == COPY
             ]
         )
-        self._judge_again(sorted(copies))
+        self.judge_again(sorted(copies))
 
     def _await(self, members: Sequence[int]) -> None:
         """Wait for documents that have joined the cluster and have not stored this decision yet."""
@@ -137,81 +174,119 @@ class Removal:
                 self._abandon(pending)
             time.sleep(LONGEST_PAUSE)
 
-    def _judge_again(self, orphans: list[int]) -> None:
-        """Judge orphans until all of them are decided."""
-        while orphans:
-            records = self.documents.records(orphans)
-            arrivals = self.view.stored_arrivals(
-                orphans, [records[number].content for number in orphans]
-            )
-            keys = np.column_stack([arrivals.keys, content_keys(arrivals.content)])
-            repeated = np.repeat(np.array(orphans, np.int64), keys.shape[1])
-            appended = self.buckets.append(keys.reshape(-1), repeated)
-            meeting = Meeting.of(orphans, keys, appended, self.documents)
-            rows = list(range(len(orphans)))
-            self._preempt(meeting)
-            wait_for(meeting, rows, self.documents, self.lease, self.end_wait)
-            decided = judge(meeting, rows, arrivals, self.view, self.counters)
-            self._settle({orphans[row]: state for row, state in decided.items()})
-            states = self.documents.states(orphans)
-            copies = [row for row, each in enumerate(orphans) if states[each].kind == COPY]
-            chosen = keys[copies]
-            self.buckets.leave(
-                chosen.reshape(-1),
-                np.repeat(np.array(orphans, np.int64)[copies], keys.shape[1]),
-            )
-            orphans = [each for each in orphans if states[each].kind == ORPHAN]
+    def _end_judging(self, number: int, members: Sequence[int]) -> dict[int, State]:
+        """Have the orphans of others that have joined this cluster begin again; return all states.
+
+        Whoever judges them has met the document when it was kept, and may not have stored that yet.
+        """
+        ended: set[int] = set()
+        while True:
+            states = self.documents.states(members)
+            joined = [
+                each
+                for each, state in states.items()
+                if state.kind == ORPHAN and state.witness != number and each not in ended
+            ]
+            if not joined:
+                return states
+            done = self._begin_again({each: states[each] for each in joined})
+            ended.update(done)
+
+    def _begin_again(self, orphans: dict[int, State]) -> list[int]:
+        """Give orphans their next turns; return those that are orphans in the same turn still."""
+        changes = [
+            Change(each, state.pack(each), state.judged_again.pack(each))
+            for each, state in orphans.items()
+        ]
+        done = self.store.settle(changes)
+        return [each for each, changed in zip(orphans, done, strict=True) if changed]
+
+    def judge_again(self, numbers: Sequence[int]) -> None:
+        """Judge the orphans among some documents until all of them are decided."""
+        behind: float | None = None
+        while True:
+            states = self.documents.states(numbers)
+            records = self.documents.records(numbers)
+            orphans = {
+                each: states[each]
+                for each in sorted(numbers)
+                if states[each].kind == ORPHAN and each in records
+            }
+            if not orphans:
+                return
+            try:
+                self._judge(orphans, records)
+                behind = None
+            except TablesBehind:  # somebody removed what they were compared with
+                behind = behind or time.monotonic()
+                if time.monotonic() - behind > 2 * self.lease:
+                    raise
+                time.sleep(LONGEST_PAUSE)
+
+    def _judge(self, orphans: dict[int, State], records: dict[int, Record]) -> None:
+        """Judge orphans once; decisions about those that got another turn meanwhile are lost."""
+        numbers = list(orphans)
+        arrivals = self.view.stored_arrivals(numbers, [records[one].content for one in numbers])
+        keys = np.column_stack([arrivals.keys, content_keys(arrivals.content)])
+        columns = keys.shape[1]
+        turns = np.array([state.turn for state in orphans.values()], np.int64)
+        members = np.repeat(with_turns(np.array(numbers, np.int64), turns), columns)
+        appended = self.buckets.append(keys.reshape(-1), members)
+        meeting = Meeting.of(numbers, keys, appended, self.documents)
+        rows = list(range(len(numbers)))
+        self._preempt(meeting)
+        wait_for(meeting, rows, self.documents, self.lease, self._end_wait_inside)
+        decided = judge(meeting, rows, arrivals, self.view, self.counters)
+        self._settle(orphans, {numbers[row]: state for row, state in decided.items()})
+        states = self.documents.states(numbers)
+        copies = [row for row, each in enumerate(numbers) if states[each].kind == COPY]
+        if copies:
+            leaving = members.reshape(-1, columns)[copies]
+            floor = max(numbers[row] for row in copies)
+            self.buckets.leave(keys[copies].reshape(-1), leaving.reshape(-1), floor)
 
     def _preempt(self, meeting: Meeting) -> None:
-        """Have everybody who is pending, and was met with a higher number, begin again."""
-        later = {
-            each
-            for row in range(len(meeting.numbers))
-            for each in meeting.met_later(row)
-            if meeting.states[each].kind == PENDING
-        }
-        if later:
-            self._abandon(sorted(later))
-            meeting.update(self.documents, later)
+        """Have everybody who is undecided, and was met with a higher number, begin again."""
+        met = {each for row in range(len(meeting.numbers)) for each in meeting.met_later(row)}
+        pending = sorted(each for each in met if meeting.states[each].kind == PENDING)
+        orphans = {each: meeting.states[each] for each in sorted(met)}
+        orphans = {each: state for each, state in orphans.items() if state.kind == ORPHAN}
+        while orphans:
+            done = self._begin_again(orphans)
+            now = self.documents.states([each for each in orphans if each not in done])
+            orphans = {each: state for each, state in now.items() if state.kind == ORPHAN}
+        if pending:
+            self._abandon(pending)
+        if met:
+            meeting.update(self.documents, met)
 
-    def _settle(self, decided: dict[int, State]) -> None:
-        """Store the decisions about orphans, by number."""
-        states = self.documents.states(sorted(decided))
-        orphans = {each: state.pack(each) for each, state in states.items() if state.kind == ORPHAN}
-        kept = [each for each in orphans if decided[each].kind == KEPT]
-        self.store.settle(
-            [Change(each, orphans[each], decided[each].pack(each)) for each in kept], durable=True
-        )
-        copies = [each for each in orphans if decided[each].kind == COPY]
+    def _settle(self, orphans: dict[int, State], decided: dict[int, State]) -> None:
+        """Store the decisions about orphans, by number, that are in the same turn still."""
+
+        def change(each: int) -> Change:
+            state = decided[each]._replace(turn=orphans[each].turn)
+            return Change(each, orphans[each].pack(each), state.pack(each))
+
+        kept = [each for each in decided if decided[each].kind == KEPT]
+        self.store.settle([change(each) for each in kept], durable=True)
+        copies = [each for each in decided if decided[each].kind == COPY]
         joined = self.store.join([(decided[each].witness or 0, each) for each in copies])
-        self.store.settle(
-            [
-                Change(each, orphans[each], decided[each].pack(each))
-                for each, is_kept in zip(copies, joined, strict=True)
-                if is_kept
-            ],
-            durable=True,
-        )
+        ready = [each for each, is_kept in zip(copies, joined, strict=True) if is_kept]
+        self.store.settle([change(each) for each in ready], durable=True)
 
     def _erase(self, number: int) -> None:
         """Take a removed document out of all buckets, then erase what is stored of it."""
         record = self.documents.records([number]).get(number)
         if record is not None:
-            content = np.frombuffer(record.content, np.uint64).reshape(1, 2)
-            bands = self.view.codec.unpack([record.signature]).keys
-            keys = bucket_keys(bands, content, [record.id])[0]
-            self.buckets.leave(keys, np.full(len(keys), number, np.int64))
-            self._refill(bands[0])
+            keys = self._keys_of(record)
+            members = with_turns(np.full(len(keys), number, np.int64), LAST_TURN)
+            self.buckets.leave(keys, members)
+            self.buckets.release(keys[:-2], number)
         self.store.erase([number], DELETED)
 
-    def _refill(self, bands: np.ndarray) -> None:
-        """Let documents lead that a full bucket had no room for."""
-        keys, numbers = self.overflow.take(bands)
-        if not len(keys):
-            return
-        members = self.buckets.append(keys, numbers).members
-        later = {
-            each for place, listed in members.items() for each in listed if each > numbers[place]
-        }
-        states = self.documents.states(sorted(later))
-        self._abandon([each for each, state in states.items() if state.kind == PENDING])
+    def _keys_of(self, record: Record) -> NDArray[np.uint64]:
+        """Return the keys of all buckets of a document; the last ones are not of bands."""
+        content = np.frombuffer(record.content, np.uint64).reshape(1, 2)
+        bands = self.view.codec.unpack([record.signature]).keys
+        keys: NDArray[np.uint64] = bucket_keys(bands, content, [record.id])[0]
+        return keys

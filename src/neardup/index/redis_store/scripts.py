@@ -1,4 +1,8 @@
-"""The Lua scripts that Redis runs; each is a file in `scripts/`, which says what it does."""
+"""The Lua scripts that Redis runs; each is a file in `scripts/`, which says what it does.
+
+When the memory is full (maxmemory), no document is begun any more; what was begun is finished, and
+documents can be removed: those scripts have the flag allow-oom.
+"""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ class Servers:
     def __init__(self, address: RedisAddress, replicas: int = 0) -> None:
         self.address, self.replicas = address, replicas
         self._redis = _import_redis()
-        # Clients are partly untyped in redis-py.
         self._clients: dict[Server, Any] = {}
+        """Clients of redis-py, half of which has no types."""
         self._guard = threading.Lock()
         self._slots: list[Server] | None = None
         """The master of each slot of a cluster; None for a single server."""
@@ -129,28 +129,35 @@ class Servers:
         for place, call in waiting.items():
             by_server.setdefault(self._server_of(call.key), []).append(place)
         failure: Exception | None = None
-        sent: list[tuple[Server, Any, list[int]]] = []
+        unread: dict[Server, tuple[Any, list[int]]] = {}
         try:
             for server, places in by_server.items():
                 try:
                     connection = self._client(server).connection_pool.get_connection()
-                    sent.append((server, connection, places))
+                    unread[server] = (connection, places)
                     commands = [waiting[place].command for place in places]
                     if replicas:
-                        commands.append((b"WAIT", replicas, int(REPLY_SECONDS * 500)))
+                        commands.append(_wait(replicas))
                     connection.send_packed_command(connection.pack_commands(commands))
                 except self._lost() as error:
                     failure = self._translated(error)
-                    sent = [each for each in sent if each[0] != server]
+                    unread.pop(server, None)
                     self._drop(server)
-            for server, connection, places in sent:
+            for server, (connection, places) in list(unread.items()):
                 found = self._read(server, connection, places, waiting, replies, replicas)
                 failure = found or failure
+                del unread[server]
+                self._release(server, connection)
         finally:
-            for server, connection, _ in sent:
-                with suppress(Exception):  # what went wrong is raised or repeated already
-                    self._client(server).connection_pool.release(connection)
+            # Nobody must read the replies that are left as those to other commands.
+            for server, (connection, _) in unread.items():
+                connection.disconnect()
+                self._release(server, connection)
         return failure
+
+    def _release(self, server: Server, connection: Any) -> None:
+        with suppress(Exception):  # what went wrong is raised or repeated already
+            self._client(server).connection_pool.release(connection)
 
     def _read(
         self,
@@ -161,19 +168,24 @@ class Servers:
         replies: list[Any],
         replicas: int,
     ) -> Exception | None:
-        """Read the replies of one server; return why some of its commands have to be repeated."""
+        """Read the replies of one server; return why some of its commands have to be repeated.
+
+        Commands that have to be durable are, when the reply to WAIT says so, not before.
+        """
         errors, failure = self._redis.exceptions, None
         raised: Exception | None = None
+        answered: list[int] = []
         for place in places:
             try:
                 replies[place] = connection.read_response(disconnect_on_error=False)
-                del waiting[place]
+                answered.append(place)
             except errors.AskError as error:
                 try:
-                    replies[place] = self._ask((error.host, error.port), waiting[place])
+                    asked = (error.host, error.port)
+                    replies[place] = self._ask(asked, waiting[place], replicas)
                     del waiting[place]
-                except (errors.RedisError, OSError) as asked:
-                    failure = asked
+                except (errors.RedisError, OSError) as asked_error:
+                    failure = asked_error
             except errors.NoScriptError:
                 waiting[place] = waiting[place]._replace(command=waiting[place].with_source)
             except (
@@ -193,19 +205,29 @@ class Servers:
         try:
             reached = int(connection.read_response()) if replicas else 0
         except self._lost() as error:
+            connection.disconnect()
             return self._translated(error)
-        if raised is None and failure is None and reached < replicas:
-            raised = _not_replicated(server, reached, replicas)
         if raised is not None:
             raise raised
+        if reached >= replicas:
+            for place in answered:
+                del waiting[place]
+        elif failure is None:
+            raise _not_replicated(server, reached, replicas)
         return failure
 
-    def _ask(self, server: Server, call: Call) -> Any:
+    def _ask(self, server: Server, call: Call, replicas: int) -> Any:
         """Carry out a command on the server that a slot is moving to."""
         with self._client(server).pipeline(transaction=False) as pipeline:
             pipeline.execute_command("ASKING")
             pipeline.execute_command(*call.with_source)
-            return pipeline.execute()[-1]
+            if not replicas:
+                return pipeline.execute()[-1]
+            pipeline.execute_command(*_wait(replicas))
+            _, reply, reached = pipeline.execute()
+        if int(reached) < replicas:
+            raise _not_replicated(server, int(reached), replicas)
+        return reply
 
     # Topology
 
@@ -318,8 +340,8 @@ class Servers:
             text.startswith(("WRONGPASS", "NOAUTH", "NOPERM"))
         ):
             return UsageError(
-                f"{where} refuses the user or the password ({text.partition(' ')[0]}): give them "
-                f"in {PASSWORD}, or allow the user what docs/cluster.md lists"
+                f"{where} refuses the user or the password ({text[:200]}): give them in "
+                f"{PASSWORD}, or allow the user what docs/cluster.md lists"
             )
         if isinstance(error, errors.OutOfMemoryError) or "OOM" in text:
             return OutputError(
@@ -337,8 +359,16 @@ class Servers:
         )
 
 
-def _not_replicated(server: Server, reached: int, replicas: int) -> ServersUnavailable:
-    return ServersUnavailable(
+class NotReplicated(ServersUnavailable):
+    """What was written is on fewer replicas than the index asks for."""
+
+
+def _wait(replicas: int) -> tuple[Any, ...]:
+    return (b"WAIT", replicas, int(REPLY_SECONDS * 500))
+
+
+def _not_replicated(server: Server, reached: int, replicas: int) -> NotReplicated:
+    return NotReplicated(
         f"{reached} of {replicas} replicas of {server[0]}:{server[1]} have what was written: it is "
         "stored, and may be lost if the server fails now; send it again, or open the index with "
         "fewer replicas"

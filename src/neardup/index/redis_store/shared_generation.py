@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 import orjson
@@ -16,6 +16,7 @@ from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.generation import OpenOptions
 from neardup.index.lookup import LookupTables
+from neardup.index.planner import RemoveRequest
 from neardup.index.redis_store.buckets import FIRST_SLICES, Buckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import Documents, ListedDocuments
@@ -40,9 +41,10 @@ from neardup.index.redis_store.tables import SharedTables
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import BucketSizes, Counters, Stats
 from neardup.index.store import Row
-from neardup.index.view import View
+from neardup.index.view import TablesBehind, View
 from neardup.keys import Key, require_key
 
+T = TypeVar("T")
 PARTITIONS: Final = 8
 CLUSTER_PARTITIONS: Final = 128
 """Of a new index: a batch takes a script for each, and each server of a cluster gets its share."""
@@ -90,6 +92,7 @@ class SharedGeneration(BaseGeneration):
         self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
         parts = (self._store, self._buckets, self._overflow, self._documents, self._view)
         removal = Removal(*parts, self.counters, LEASE_SECONDS)
+        self._removal = removal
         self._integrity = SharedIntegrity(*parts, removal)
         self.writer: SharedWriter | None = None
         if not read_only:
@@ -120,6 +123,15 @@ class SharedGeneration(BaseGeneration):
     def refresh(self) -> View:
         return self._view
 
+    def answer(self, question: Callable[[View], T]) -> T:
+        try:
+            return super().answer(question)
+        except TablesBehind:
+            if self.writer is None:
+                raise
+            self._removal.finish_all()  # others have left them, for longer than a lease
+            return super().answer(question)
+
     def count_documents(self) -> tuple[int, int]:
         return self._documents.counts()
 
@@ -149,6 +161,11 @@ class SharedGeneration(BaseGeneration):
             BucketSizes(self._buckets.count(), 0, 0, 0, self._overflow.count()),
             self.counters,
         )
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        queue = self.require_queue()
+        requests = [queue.put(RemoveRequest(id)) for id in ids]
+        return [request.done.result() for request in requests]
 
     def verify(self) -> list[str]:
         return self._integrity.verify()
@@ -214,7 +231,7 @@ class SharedGeneration(BaseGeneration):
         members = self._buckets.append(flat, numbers[places]).members
         limit = self.settings.options.limit
         full = [place for place, listed in members.items() if len(listed) >= limit]
-        self._overflow.add([(int(flat[at]), int(numbers[places[at]])) for at in sorted(full)])
+        self._overflow.add([(int(flat[at]), int(numbers[places[at]]), 0) for at in sorted(full)])
 
     def end_loading(self, last_number: int) -> None:
         """Let others open the index; new documents get larger numbers than this one."""

@@ -2,13 +2,17 @@
 
 A failover may lose the last commands of a server that were acknowledged before its replica had
 them. So a bucket may lack a document, a cluster a copy, a copy its witness. What is left of each
-document says what to append again; a copy without its witness is judged again. Other processes may
-go on meanwhile: a problem counts if it is still there when it is looked at a second time.
+document says what to append again; a copy without its witness is judged again, and so is a document
+that has lost its state. One that has lost its record is removed. Other processes may go on
+meanwhile: a problem counts if it is still there when it is looked at a second time; a removal, if it
+is not finished after a whole lease.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,15 +21,26 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError
 from neardup.index.redis_store.buckets import Buckets
-from neardup.index.redis_store.decision_store import DecisionStore
+from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import Documents
-from neardup.index.redis_store.keyspace import KEPT, bucket_keys
+from neardup.index.redis_store.keyspace import (
+    DELETED,
+    KEPT,
+    LAST_TURN,
+    ORPHAN,
+    REMOVING,
+    STORED,
+    State,
+    bucket_keys,
+    with_turns,
+)
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import Removal
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View
 
 AT_ONCE: Final = 2_048
+PAUSE: Final = 0.1
 MOST: Final = 100
 """The most problems that are listed."""
 
@@ -58,10 +73,16 @@ class SharedIntegrity:
     def verify(self) -> list[str]:
         """List problems, one line each; the first hundred."""
         problems: list[str] = []
-        for rows in self._all_rows(problems):
+        for numbers in self._slices():
+            rows = self._read(numbers, problems)
             problems += [f"document {each.number} {each.what}" for each in self._check(rows)]
+            problems += [f"document {number} has lost its record" for number in self._bare(numbers)]
             if len(problems) >= MOST:
                 break
+        else:
+            lost = self.documents.without_state()
+            problems += [f"document {number} has lost its state" for number in lost]
+            problems += self._unfinished()
         return problems[:MOST]
 
     def repair(self) -> list[str]:
@@ -69,28 +90,90 @@ class SharedIntegrity:
         done: list[str] = []
         if finished := self.removal.finish_all():
             done.append(f"{finished} removals that were not finished")
+        for number in self.documents.without_state():
+            lost = State(ORPHAN, 0, 0.0).judged_again
+            self.store.settle([Change(number, b"", lost.pack(number))])
+            done.append(f"document {number} has lost its state: judged again")
         damaged: list[str] = []
-        for rows in self._all_rows(damaged):
-            for problem in self._check(rows):
+        for numbers in self._slices():
+            for number in self._bare(numbers):
+                self._drop(number)
+                done.append(f"document {number} has lost its record: removed")
+            self.removal.judge_again(self._orphans(numbers))
+            for problem in self._check(self._read(numbers, damaged)):
                 self._mend(problem)
                 done.append(f"document {problem.number} {problem.what}: mended")
         return done + damaged
 
-    def _all_rows(self, damaged: list[str]) -> Iterator[list[Row]]:
-        """Yield all documents in slices; what can't be read is listed in `damaged`."""
-        for numbers in self.documents.slices(AT_ONCE):
-            try:
-                yield self._rows(numbers)
-            except (FormatError, TablesBehind):
-                rows = []
-                for number in numbers:
-                    try:
-                        rows += self._rows([number])
-                    except TablesBehind:  # it is being judged again, or was removed just now
-                        continue
-                    except FormatError as error:
-                        damaged.append(str(error))
-                yield rows
+    def _slices(self) -> Iterator[list[int]]:
+        return self.documents.slices(AT_ONCE)
+
+    def _read(self, numbers: Sequence[int], damaged: list[str]) -> list[Row]:
+        """Return documents that can be read; the others are listed in `damaged`."""
+        try:
+            return self._read_all(numbers)
+        except FormatError:  # one of them is damaged, or is being judged again
+            rows = []
+            for number in numbers:
+                try:
+                    rows += self._read_all([number])
+                except TablesBehind:
+                    continue
+                except FormatError as error:
+                    damaged.append(str(error))
+            return rows
+
+    def _read_all(self, numbers: Sequence[int]) -> list[Row]:
+        rows = self._rows(numbers)
+        for table in ("shingles", "texts"):
+            self.documents.blobs(table, [row.number for row in rows])
+        return rows
+
+    def _states(self, numbers: Sequence[int]) -> dict[int, State]:
+        """Return states, without those that are damaged, which are told elsewhere."""
+        try:
+            return self.documents.states(numbers)
+        except FormatError:
+            found: dict[int, State] = {}
+            for number in numbers:
+                with suppress(FormatError):
+                    found |= self.documents.states([number])
+            return found
+
+    def _orphans(self, numbers: Sequence[int]) -> list[int]:
+        return [each for each, state in self._states(numbers).items() if state.kind == ORPHAN]
+
+    def _bare(self, numbers: Sequence[int]) -> list[int]:
+        """Return the documents that have no record."""
+        states = self._states(numbers)
+        stored = [each for each, state in states.items() if state.kind in STORED]
+        bare = sorted(set(stored) - self.documents.with_record(stored))
+        now = self._states(bare)  # some may have been removed just now
+        return [each for each in bare if each in now and now[each].kind in STORED]
+
+    def _drop(self, number: int) -> None:
+        """Remove a document that has no record."""
+        state = self.documents.states([number])[number]
+        if state.kind == ORPHAN:
+            self.store.settle([Change(number, state.pack(number), DELETED)])
+            self.store.erase([number], DELETED)
+        else:
+            self.removal.remove([number])
+
+    def _unfinished(self) -> list[str]:
+        """Wait for removals under way; list those that nobody finishes."""
+        begun = time.monotonic()
+        while True:
+            removals = self.store.unfinished()
+            orphans = [each for numbers in self._slices() for each in self._orphans(numbers)]
+            if not removals and not orphans:
+                return []
+            if time.monotonic() - begun > self.removal.lease:
+                return [
+                    *(f"the removal of document {each} is not finished" for each in removals),
+                    *(f"document {each} waits to be judged again" for each in orphans),
+                ]
+            time.sleep(PAUSE)
 
     def _rows(self, numbers: Sequence[int]) -> list[Row]:
         rows = self.documents.rows(numbers)
@@ -156,10 +239,12 @@ class SharedIntegrity:
     def _look_for_witnesses(self, copies: list[Row]) -> Iterator[Problem]:
         """Find copies whose witness is not kept, or whose cluster lacks them."""
         witnesses = sorted({row.witness for row in copies if row.witness is not None})
-        states = self.documents.states(witnesses)
+        states = self._states(witnesses)
         members = dict(zip(witnesses, self.documents.members(witnesses), strict=True))
         for row in copies:
             witness = row.witness or 0
+            if witness not in states or states[witness].kind == REMOVING:
+                continue  # it is damaged, or this is judged again in a moment
             if states[witness].kind != KEPT:
                 what = f"is a copy of {witness}, which is not kept"
                 yield Problem(row.number, what, witness=witness, orphaned=True)
@@ -170,7 +255,8 @@ class SharedIntegrity:
     def _mend(self, problem: Problem) -> None:
         number = problem.number
         if problem.keys is not None:
-            self.buckets.append(problem.keys, np.full(len(problem.keys), number, np.int64))
+            members = with_turns(np.full(len(problem.keys), number, np.int64), LAST_TURN)
+            self.buckets.append(problem.keys, members)
         elif problem.orphaned:
             self.removal.judge_orphans_of(problem.witness or 0, [number])
         elif problem.witness is not None:

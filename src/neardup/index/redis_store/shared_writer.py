@@ -5,17 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
+from neardup.errors import NeardupError
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import join_arrivals, select_arrivals
-from neardup.index.planner import CONFLICT, AddRequest, CallRequest, Request, sort_arrivals
+from neardup.index.planner import (
+    CONFLICT,
+    AddRequest,
+    CallRequest,
+    RemoveRequest,
+    Request,
+    sort_arrivals,
+)
 from neardup.index.redis_store.enrolment import Enrolled, Enrolment, NewDocuments
 from neardup.index.request_queue import RequestQueue
 from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View, answer_from_row
 
+T = TypeVar("T")
 PAUSE: Final = 0.01
 """Seconds between two looks at documents whose witness is being removed."""
 
@@ -40,7 +49,7 @@ class SharedWriter(RequestQueue):
     ) -> None:
         super().__init__(most_waiting)
         self._enrolments, self._view = list(enrolments), view
-        self._idle = list(enrolments)
+        self._idle, self._lease = list(enrolments), self._enrolments[0].lease
         self._counters, self._clock = counters, clock
         self.start()
 
@@ -48,7 +57,8 @@ class SharedWriter(RequestQueue):
         """Finish the queued requests, accept no more, and tidy up the buckets."""
         super().close()
         for enrolment in self._enrolments:
-            enrolment.tidy()
+            with suppress(NeardupError):  # copies that stay in their buckets do no harm
+                enrolment.tidy()
 
     def execute(self, requests: list[Request]) -> None:
         first, enrolment = requests[0], self._idle.pop()
@@ -58,16 +68,31 @@ class SharedWriter(RequestQueue):
             elif isinstance(first, AddRequest):
                 added = [request for request in requests if isinstance(request, AddRequest)]
                 self._add(enrolment, added)
-            else:
+            elif isinstance(first, RemoveRequest):
                 first.done.set_result(self._remove(enrolment, first.id))
         finally:
             self._idle.append(enrolment)
 
     def _remove(self, enrolment: Enrolment, id: str) -> bool:
-        row = self._view.rows_by_id([id]).get(id)
+        row = self._patiently(lambda: self._view.rows_by_id([id]).get(id))
         removed = row is not None and enrolment.removal.remove([row.number]) > 0
         self._counters.removed += removed
         return removed
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while documents are judged again; after a lease, finish what others have left."""
+        begun, finished = time.monotonic(), False
+        while True:
+            try:
+                return ask()
+            except TablesBehind:
+                waited = time.monotonic() - begun
+                if waited > 2 * self._lease:
+                    raise
+                if waited > self._lease and not finished:
+                    self._enrolments[0].removal.finish_all()
+                    finished = True
+                time.sleep(PAUSE)
 
     def _add(self, enrolment: Enrolment, requests: list[AddRequest]) -> None:
         begun = time.perf_counter()
@@ -78,12 +103,12 @@ class SharedWriter(RequestQueue):
         replacing = requests[0].replace
         # Documents of this batch alone: stored ones are met in the buckets of their ids.
         kinds = sort_arrivals(ids, contents, {}, replacing=replacing)
-        fresh = kinds.fresh
+        fresh, latest = kinds.fresh, [kinds.last.get(at, at) for at in kinds.fresh]
         new = NewDocuments(
             select_arrivals(arrivals, fresh),
             [ids[at] for at in fresh],
-            [each[at][0].metadata[each[at][1]] for at in fresh],
-            [_text(*each[at]) for at in fresh],
+            [each[at][0].metadata[each[at][1]] for at in latest],
+            [_text(*each[at]) for at in latest],
             float(self._clock()),
         )
         listed = enrolment.add(new, self.end_turn, replacing=replacing)
@@ -124,22 +149,28 @@ class SharedWriter(RequestQueue):
 
         Rows whose witness was removed meanwhile are replaced by what they are now.
         """
-        while True:
+        found: dict[int, str] = {}
+
+        def look() -> None:
             own = {row.number: row.id for row in rows.values()}
-            witnesses = self._view.witness_ids(rows.values(), own)
+            found.update(self._view.witness_ids(rows.values(), own))
             lost = {
                 at: row
                 for at, row in rows.items()
-                if row.witness is not None and row.witness not in witnesses
+                if row.witness is not None and row.witness not in found
             }
-            if not lost:
-                return witnesses
-            time.sleep(PAUSE)
-            with suppress(TablesBehind):
+            if lost:
                 now = self._view.store.rows([row.number for row in lost.values()])
-                rows |= {
-                    at: now.get(row.number, row._replace(witness=None)) for at, row in lost.items()
-                }
+                rows.update(
+                    {
+                        at: now.get(row.number, row._replace(witness=None))
+                        for at, row in lost.items()
+                    }
+                )
+                raise TablesBehind  # they may have other witnesses
+
+        self._patiently(look)
+        return found
 
 
 def _repeated(found: Enrolled) -> Enrolled:

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Let documents join the cluster of a kept document.
 -- KEYS: meta, states and members of the witness. ARGV: identity, offset of the witness, numbers of
 -- the documents (5 bytes each). Returns 1, or 0 if the witness is not kept any more.

@@ -1,4 +1,5 @@
--- Take documents out of buckets.
+#!lua flags=allow-oom
+-- Take documents out of buckets, unless their entry there is of a later turn.
 -- KEYS: meta; then slices. ARGV: identity, number of slices, floor, entries as for append.
 -- No number below the floor can be appended any more without being given up: its bucket may have
 -- lost a member that it had to meet. Returns the number of slices.
@@ -12,16 +13,19 @@ local entries, emptied = ARGV[4], 0
 for at = 1, #entries, 15 do
   local high, low = string.byte(entries, at, at + 1)
   local slice = KEYS[high * 256 + low + 2]
-  local key, number = string.sub(entries, at + 2, at + 9), string.sub(entries, at + 10, at + 14)
+  local key, number = string.sub(entries, at + 2, at + 9), string.sub(entries, at + 11, at + 14)
+  local turn = string.byte(entries, at + 10)
   local members = redis.call('HGET', slice, key) or ''
   for place = 1, #members, 5 do
-    if string.sub(members, place, place + 4) == number then
-      members = string.sub(members, 1, place - 1) .. string.sub(members, place + 5)
-      if members == '' then
-        redis.call('HDEL', slice, key)
-        emptied = emptied + 1
-      else
-        redis.call('HSET', slice, key, members)
+    if string.sub(members, place + 1, place + 4) == number then
+      if string.byte(members, place) <= turn then
+        members = string.sub(members, 1, place - 1) .. string.sub(members, place + 5)
+        if members == '' then
+          redis.call('HDEL', slice, key)
+          emptied = emptied + 1
+        else
+          redis.call('HSET', slice, key, members)
+        end
       end
       break
     end

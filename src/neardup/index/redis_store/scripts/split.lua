@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Add a slice, and move into it the buckets of another one that belong there.
 -- KEYS: meta, the slice to split, the new slice. ARGV: identity, number of slices, and the power of
 -- two that addresses in both slices are taken modulo. Returns the number of slices.
