@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.command_line import DOCUMENTS, edited, neardup, refused, write_jsonl
-from support.redis_servers import RedisServer, redis_server
+from support.redis_servers import RedisServer
 
 from neardup.errors import UsageError
 from neardup.increments import add_files
@@ -18,10 +17,9 @@ from neardup.index.redis_store.address import NOT_ON_REDIS
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as started:
-        yield started
+@pytest.fixture
+def server(single_redis: RedisServer) -> RedisServer:
+    return single_redis
 
 
 @pytest.fixture

@@ -127,11 +127,13 @@ def test_files_are_on_the_page(name: str) -> None:
     assert f"ops/cluster/{name}" in PAGE
 
 
-def test_user_of_the_page_may_do_all_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_of_the_page_may_do_all_that_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import redis
 
     (rule,) = re.findall(r"^ACL SETUSER .*$", PAGE, re.MULTILINE)
-    with redis_server() as server:
+    with redis_server(tmp_path) as server:
         with redis.Redis(port=server.port) as client:
             assert client.execute_command(*rule.replace("PASSWORD", "geheim").split())
         monkeypatch.setenv("NEARDUP_REDIS_USER", "neardup")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,10 +23,9 @@ from neardup.service.limits import ServiceLimits
 from neardup.service.shared_rates import SharedRates
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as started:
-        yield started
+@pytest.fixture
+def server(single_redis: RedisServer) -> RedisServer:
+    return single_redis
 
 
 @pytest.fixture
@@ -137,12 +136,9 @@ def test_damaged_keys_admit_nobody(place: str, server: RedisServer) -> None:
     assert keys.guarded and keys.find(token) is None
 
 
-def test_outage_is_answered_at_once_and_ends_by_itself(quick: None) -> None:
-    import redis
-
-    with redis_server() as server, serving(server.url) as client:
-        with redis.Redis(port=server.port) as settings:
-            settings.config_set("appendfsync", "always")  # what is answered survives
+def test_outage_is_answered_at_once_and_ends_by_itself(tmp_path: Path, quick: None) -> None:
+    starting = redis_server(tmp_path, appendfsync="always")  # what is answered survives
+    with starting as server, serving(server.url) as client:
         document = {"id": "a", "text": text(1)}
         assert client.post("/v1/documents", json=document).status_code == 200
         server.kill()
