@@ -33,6 +33,7 @@ CALLS = [
     ("write", "POST", "/v1/documents"),
     ("read", "GET", "/v1/documents/a"),
     ("write", "DELETE", "/v1/documents/a"),
+    ("write", "POST", "/v1/documents/delete"),
     ("read", "GET", "/v1/clusters"),
     ("read", "GET", "/v1/clusters/1"),
     ("read", "GET", "/v1/stats"),

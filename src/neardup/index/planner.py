@@ -392,10 +392,12 @@ class CommitPlanner:
 
     def _orphaned_copies(self, removed: dict[int, Row]) -> list[Row]:
         """Return the remaining copies of removed documents, in order."""
+        store = self.view.store
         kept = [number for number, row in removed.items() if row.witness is None]
-        copies = self.view.copies_of(kept)
-        rows = self.view.store.rows(sorted(copies - set(removed))) if copies else {}
-        return [rows[number] for number in sorted(rows) if rows[number].witness in removed]
+        listed = sorted(self.view.copies_of(kept) - set(removed))  # many that were copies once
+        witness_of = store.witnesses(listed) if listed else {}
+        rows = store.rows([number for number in listed if witness_of.get(number) in removed])
+        return [rows[number] for number in sorted(rows)]
 
     def _identical(self, contents: Sequence[bytes], excluded: set[int]) -> dict[int, Judgement]:
         """Judge arrivals that have the content of a stored document, by place.

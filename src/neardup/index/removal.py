@@ -127,8 +127,8 @@ class Removal:
         part: list[int] = []
         size = 0
         for some in _slices(sorted(listed)):
-            rows = store.rows(some)
-            copies = [copy for copy in sorted(rows) if rows[copy].witness == number]
+            witness_of = store.witnesses(some)
+            copies = [copy for copy in some if witness_of.get(copy) == number]
             sizes = store.blob_sizes("shingles", copies)
             for copy in copies:
                 more = sizes.get(copy, 0)

@@ -79,6 +79,7 @@ class StoredDocuments(Protocol):
 
     def snapshot(self) -> AbstractContextManager[None]: ...
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
+    def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]: ...
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]: ...
     def first_blobs(
         self, table: str, numbers: Sequence[int], most: int
@@ -418,6 +419,20 @@ class Store:
                         if size >= most:
                             return blobs, bisect_right(numbers, number)
         return blobs, len(numbers)
+
+    def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the witness of each document that exists, by number; None if it is kept.
+
+        The rows are not read as a whole, so that their checksums are not tested.
+        """
+        witnesses: dict[int, int | None] = {}
+        with self._translated():
+            for start in range(0, len(numbers), AT_ONCE[-1]):
+                query, places = self._query(
+                    "documents", numbers[start : start + AT_ONCE[-1]], "number, witness"
+                )
+                witnesses.update(self._reader().execute(query, places).fetchall())
+        return witnesses
 
     def blob_sizes(self, table: str, numbers: Sequence[int]) -> dict[int, int]:
         """Return the bytes of the signatures, shingles or texts, without reading them."""
