@@ -133,6 +133,15 @@ def test_gzip_of_newlines_is_charged_and_costs_hardly_any_time(tmp_path: Path) -
         assert client.get("/healthz").status_code == 200
 
 
+def test_empty_lines_are_charged_like_documents(tmp_path: Path) -> None:
+    with serving(tmp_path, ServiceLimits(source_rate=100, burst_seconds=1)) as client:
+        packed = gzip.compress(b"\n" * 300)
+        assert sent(client, packed, **{"Content-Encoding": "gzip"}) == []
+        (ended,) = (line for line in client.logged if line.get("bytes") == 300)
+        assert ended["seconds"] >= 1.5
+        assert ended["documents"] == 0
+
+
 def test_stream_without_line_ends_is_slowed_down_by_its_bytes(tmp_path: Path) -> None:
     settings = ServiceLimits(source_byte_rate=1_000_000, burst_seconds=1, body_bytes=1_000)
     with serving(tmp_path, settings) as client:
