@@ -83,6 +83,11 @@ class SharedDocuments:
             raise TablesBehind
         return {number: records[number].row(number, states[number]) for number in stored}
 
+    def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the witness of each document that exists, by number; None if it is kept."""
+        states = self.states(numbers)
+        return {number: state.witness for number, state in states.items() if state.kind in STORED}
+
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the signatures, shingles or texts of the documents that have them, by number."""
         if table == "signatures":
