@@ -16,7 +16,7 @@ COPY pyproject.toml hatch_build.py README.md LICENSE NOTICE ./
 COPY src src
 # The versions are the ranges of pyproject.toml.
 # hadolint ignore=DL3013
-RUN python -m venv /opt/neardup && pip install --no-cache-dir ".[html,serve]"
+RUN python -m venv /opt/neardup && pip install --no-cache-dir ".[html,redis,serve]"
 
 FROM python:${PYTHON}-slim AS batch
 ENV PATH=/opt/neardup/bin:$PATH

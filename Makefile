@@ -12,10 +12,10 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
+.PHONY: setup java redis kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
 	bench-online bench-redis bench-spark demo docs release pictures clean
 
-setup: .venv/ready java
+setup: .venv/ready java redis
 
 # The package alone is all that the demo needs.
 .venv/package: pyproject.toml
@@ -38,6 +38,19 @@ java:
 		  apt-get install -y -qq --no-install-recommends default-jre-headless; } >/dev/null; \
 	else \
 		echo "no Java: make test needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; \
+	fi
+
+# The tests of the index on Redis start servers of their own: the package's service need not run.
+# After Java, because apt-get runs once at a time.
+redis: java
+	@if [ -n "$$NEARDUP_REDIS_SERVER" ] || command -v redis-server >/dev/null || \
+	    command -v valkey-server >/dev/null; then \
+		true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 && \
+		apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
+	else \
+		echo "no Redis: make test needs Redis 7 or later (Debian: apt-get install redis-server)"; \
 	fi
 
 .venv-bench/ready: benches/peers/requirements.txt
@@ -74,11 +87,11 @@ test: setup
 	$(PYTEST) $(if $(ROOM),$(wildcard tests/$(ROOM) src/neardup/$(ROOM)))
 	$(if $(CHECKED),$(CHECKED) $(PYTEST) tests/kernels --ignore tests/kernels/test_cache.py)
 
-# A minute or so: without Spark, kills, processes of their own and what takes long. Without Spark no
+# A minute or so: without Spark, Redis, kills, processes of their own and what takes long. Without Spark no
 # worker waits: one a core.
 test-fast: setup
 	$(COMPILE)
-	$(PYTEST) --numprocesses 2 --hypothesis-profile fast -m "not slow and not spark and not process and not kill and not heavy"
+	$(PYTEST) --numprocesses 2 --hypothesis-profile fast -m "not slow and not spark and not redis and not process and not kill and not heavy"
 
 # Lines that the tests run; those of compiled kernels can't be counted. htmlcov/ shows them.
 coverage: setup

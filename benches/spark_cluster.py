@@ -47,7 +47,7 @@ SETTINGS = {"spark.executor.memory": "2g", "spark.driver.memory": "2g"}
 class ClusterBench(Bench):
     """`most` is how many documents of a corpus are taken."""
 
-    most: int
+    most: int = FULL
 
     def first(self, corpus: Path) -> Path:
         """The corpus, or its first documents if it has more than `most`."""

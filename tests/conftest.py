@@ -1,8 +1,8 @@
-"""Settings of all tests, the one Spark session of a run, and the kind of each test.
+"""Settings of all tests, the one Spark session of a run, Redis, and the kind of each test.
 
-Kinds are derived, not written at each test: `spark` needs Java and shares a session, `process`
-starts processes, `kill` kills them, `heavy` takes long. `make test-fast` leaves these out. Helpers
-are in the package `support`.
+Kinds are derived, not written at each test: `spark` needs Java and shares a session, `redis` starts
+Redis servers, `process` starts processes, `kill` kills them, `heavy` takes long. `make test-fast`
+leaves these out. Helpers are in the package `support`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,46 @@ def spark(tmp_path_factory):
         session.stop()
 
 
+@pytest.fixture(scope="session")
+def redis_process(tmp_path_factory):
+    """Start a Redis server for all tests of a worker; tests take `single_redis`."""
+    from support.redis_servers import redis_server
+
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def single_redis(redis_process):
+    """Return a running Redis server without keys."""
+    if not redis_process.running:
+        redis_process.start()
+    redis_process.flushall()
+    return redis_process
+
+
+@pytest.fixture(scope="session")
+def cluster_processes(tmp_path_factory):
+    """Start three masters and three replicas for all tests of a worker, in about five seconds;
+    tests take `clustered_redis`."""
+    from support.redis_servers import redis_cluster
+
+    with redis_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def clustered_redis(cluster_processes):
+    """Return a whole Redis cluster without keys; which are masters depends on earlier tests."""
+    cluster_processes.heal()
+    cluster_processes.flushall()
+    return cluster_processes
+
+
 # -- kinds of tests -----------------------------------------------------------------------------
+
+REDIS_STARTERS = {"redis_server", "redis_cluster"}
+"""Names by which a test or a fixture starts Redis."""
 
 STARTERS = {
     "subprocess",
@@ -77,6 +116,7 @@ STARTERS = {
     "unprivileged",
     "running",
     "browser",
+    *REDIS_STARTERS,
 }
 """Names by which a test, a fixture or a helper of theirs starts a process."""
 STARTING = (
@@ -99,10 +139,13 @@ HEAVY = (
     "evaluation/test_sample.py",
     "evaluation/test_sketch_comparison.py",
     "evaluation/test_truth.py",
+    "index/test_decider.py::test_memory",
+    "index/test_expiry.py",
     "index/test_from_run.py",
     "index/test_hazards.py",
     "index/test_memory_budget.py",
     "index/test_races.py",
+    "index/test_removal.py",
     "index/test_rebuild.py",
     "index/test_rebuild_convert.py",
     "index/test_shadow.py",
@@ -185,25 +228,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kill")
         definitions = item._fixtureinfo.name2fixturedefs.values()
         functions = [item.function, *(one.func for found in definitions for one in found)]
-        if place.startswith(STARTING) or _starts_a_process(functions, set()):
+        if place.startswith(STARTING) or _calls(functions, STARTERS, set()):
             item.add_marker("process")
             long.add(item.path)
+        if _calls(functions, REDIS_STARTERS, set()):
+            item.add_marker("redis")
     items.sort(key=lambda item: (not _needs_spark(item.nodeid), item.path not in long))
 
 
-def _starts_a_process(functions: Iterable[object], seen: set[object]) -> bool:
+def _calls(functions: Iterable[object], wanted: set[str], seen: set[object]) -> bool:
     for function in functions:
         if not isinstance(function, FunctionType) or function in seen:
             continue
         seen.add(function)
         names = _names(function.__code__)
-        if names & STARTERS:
+        if names & wanted:
             return True
         called = [function.__globals__.get(name) for name in names]
         ours = [
             one for one in called if getattr(one, "__module__", "").startswith(("test", "support"))
         ]
-        if _starts_a_process(ours, seen):
+        if _calls(ours, wanted, seen):
             return True
     return False
 

@@ -10,6 +10,7 @@ import pytest
 from support.command_line import neardup
 
 from neardup import reference
+from neardup.reference import hash_ring
 from neardup.reference.hashes import constants_seed, key_id
 from neardup.spec import Spec
 
@@ -85,6 +86,7 @@ def test_the_two_commands_of_the_readme_are_targets():
         "index query",
         "index get",
         "index remove",
+        "index forget",
         "index stats",
         "index retune",
         "index compact",
@@ -151,6 +153,31 @@ def test_values_of_the_format_page():
         assert f"`{value}`" in page
     for key in spec.canonical.strip("{}").split(","):
         assert f"`{key.split(':')[0].strip(chr(34))}`" in page
+
+
+def test_values_of_the_hash_ring():
+    page = (ROOT / "docs/format.md").read_text("utf-8").partition("For a hash ring of")[2]
+    first = [position for position, _ in hash_ring.points_of("redis-1", 1280)]
+    ring = hash_ring.ring_of({f"redis-{number}": 1 for number in (1, 2, 3)}, 160)
+    key = hash_ring.position_of("page 1")
+    found = next(point for point in ring if point[0] >= key)
+    rows = [
+        *(
+            [f"{one:016x}", f"{other:016x}"]
+            for one, other in [
+                (first[0], first[1]),
+                (first[8], first[1279]),
+                (ring[0][0], ring[-1][0]),
+                (key, found[0]),
+            ]
+        ),
+        hash_ring.nodes_of(ring, "page 1", 3),
+        hash_ring.nodes_of(ring, "", 3),
+        [f"{int(share * hash_ring.WHOLE):016x}" for share in hash_ring.shares(ring).values()],
+    ]
+    assert (ring[0][1], ring[-1][1]) == (b"redis-2", b"redis-1")
+    for row in rows:
+        assert f" | {', '.join(f'`{value}`' for value in row)} |" in page
 
 
 def test_every_guide_is_on_the_first_page_by_what_it_is_for():

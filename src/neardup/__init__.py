@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from neardup.formats.config import load_config as load_config
     from neardup.formats.filters import load_filter as load_filter
     from neardup.formats.filters import save_filter as save_filter
+    from neardup.hash_ring import HashRing as HashRing
     from neardup.in_memory import dedup, similarity
     from neardup.increments import add_files as add_files
     from neardup.index.index import Index as Index
@@ -56,6 +57,7 @@ _HOMES = {
     "CuckooFilter": "neardup.membership.cuckoo",
     "ExactSet": "neardup.membership.exact",
     "HammingIndex": "neardup.lsh.hamming",
+    "HashRing": "neardup.hash_ring",
     "Index": "neardup.index.index",
     "HyperLogLog": "neardup.sketch.hyperloglog",
     "MinHash": "neardup.sketch.minhash",
@@ -95,6 +97,7 @@ __all__ = [
     "FilterFull",
     "FormatError",
     "HammingIndex",
+    "HashRing",
     "HyperLogLog",
     "Index",
     "MinHash",

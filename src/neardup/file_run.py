@@ -20,6 +20,7 @@ from neardup.corpus.inputs import FileOptions, find_inputs, split_options
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
+from neardup.index.redis_store.address import require_folder
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
@@ -143,6 +144,8 @@ def dedup_files(
     chosen = Options.of(key=secret, **matching)
     check_engine(engine, master, workers)
     paths = to_paths(inputs)
+    for earlier in to_paths(against):
+        require_folder(earlier, "an earlier corpus (--against)")
     if DASH in (*paths, out):
         raise UsageError("standard input and output (-) are for the command line: pass paths")
     folder = _TemporaryFolder() if out is None else None

@@ -6,8 +6,9 @@ Units of bytes are powers of ten: 1 KB is 1,000 bytes.
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from neardup.errors import ParameterError
@@ -15,7 +16,18 @@ from neardup.spec import check_number
 
 BYTE_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COUNT_UNITS: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}
+DURATION_UNITS: Final = {
+    **dict.fromkeys(("s", "second", "seconds"), 1),
+    **dict.fromkeys(("min", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hour", "hours"), 3600),
+    **dict.fromkeys(("d", "day", "days"), 86400),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * 86400),
+    **dict.fromkeys(("y", "year", "years"), 365 * 86400),
+}
 TIME_UNITS: Final = (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0))
+DURATION: Final = re.compile(
+    rf"([+-]?(?:\d+(?:\.\d*)?|\.\d+)) ?({'|'.join(DURATION_UNITS)}|)", re.ASCII | re.IGNORECASE
+)
 SMALLEST_NUMBER: Final = 1e-4
 
 
@@ -187,6 +199,32 @@ def parse_memory(value: str | float) -> int:
         unit = "GB" if size <= 1024 else "MB"
         raise ParameterError(f"--memory {number} is {number} bytes: did you mean {number}{unit}?")
     return size
+
+
+def parse_duration(value: object, name: str = "duration") -> float:
+    """A time such as 30d, 12h, 90min or 1.5 years, or a number of seconds; more than 0.
+
+    >>> parse_duration("30d"), parse_duration("90 min"), parse_duration(timedelta(hours=1))
+    (2592000.0, 5400.0, 3600.0)
+    >>> parse_duration("30")
+    Traceback (most recent call last):
+    ...
+    neardup.errors.ParameterError: duration '30' has no unit: did you mean 30d?
+    """
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif not isinstance(value, str):
+        seconds = check_number(name, value)
+    elif found := DURATION.fullmatch(value.strip()):
+        number, unit = found.groups()
+        if not unit:
+            raise ParameterError(f"{name} {value!r} has no unit: did you mean {number}d?")
+        seconds = float(number) * DURATION_UNITS[unit.lower()]
+    else:
+        raise ParameterError(f"{name} {value!r} is not a time: write it like 30d, 12h or 90min")
+    if not (0 < seconds < math.inf):
+        raise ParameterError(f"{name} must be more than 0, not {value}")
+    return seconds
 
 
 def parse_number(value: object, name: str = "number") -> float:

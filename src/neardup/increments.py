@@ -6,16 +6,17 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from neardup.corpus.inputs import IndexFileOptions, find_inputs, split_options
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.file_run import PathLike, RunResult, to_paths
-from neardup.index.folder import delete_empty_index, read_generations
+from neardup.index.folder import delete_empty_index
 from neardup.index.increment import confirm_increment
 from neardup.index.index import Index
-from neardup.index.load import require_free
+from neardup.index.place import is_stored, require_free
+from neardup.index.redis_store.address import is_redis, require_folder
 from neardup.index.settings import IndexSettings, require_options, stated
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
@@ -28,6 +29,8 @@ from neardup.pipeline.run import run_job
 from neardup.pipeline.run_summary import check_rejected
 from neardup.report.run_page import write_report
 from neardup.runtime import Progress
+
+INCREMENT: Final = "an increment (-o)"
 
 
 @takes_options("neardup.add_files", find_inputs, is_command=False)
@@ -192,17 +195,19 @@ def _opened(
     progress: Progress,
 ) -> Iterator[Index]:
     """Yield an open index as it is, if it has the options; or open or make the one in a folder."""
+    place = index.path if isinstance(index, Index) else to_paths(index)[0]
+    folder = require_folder(place, INCREMENT)
     if isinstance(index, Index):
         require_options(index.settings.options, None, key, matching)
         yield index
         return
-    with open_or_create(Path(to_paths(index)[0]), matching, key, progress, within=within) as opened:
+    with open_or_create(folder, matching, key, progress, within=within) as opened:
         yield opened
 
 
 @contextmanager
 def open_or_create(
-    folder: Path,
+    place: str | Path,
     matching: dict[str, Any],
     key: Key | None,
     progress: Progress,
@@ -210,47 +215,47 @@ def open_or_create(
     within: str | None = None,
     **others: Any,
 ) -> Iterator[Index]:
-    """Open an index to add to it; make it if the folder has none.
+    """Open an index to add to it; make it if there is none.
 
     Args:
-        folder: The folder of the index.
+        place: The folder or the address of the index.
         matching: The matching options of a new index, which an existing one must have.
         key: The key of a keyed hash.
         progress: Is told that an index is made.
         within: The column of the groups, of a new index.
         **others: Other arguments of `Index.open`.
     """
-    if read_generations(folder) is not None:
-        with Index.open(folder, key=key, say=progress.say, **others, **matching) as index:
+    if is_stored(place):
+        with Index.open(place, key=key, say=progress.say, **others, **matching) as index:
             yield index
         return
-    progress.say(f"{folder} is a new index")
-    with create_index(folder, matching, key, within=within, **others) as index:
+    progress.say(f"{place} is a new index")
+    with create_index(place, matching, key, within=within, **others) as index:
         yield index
 
 
 @contextmanager
 def create_index(
-    folder: Path, matching: dict[str, Any], key: Key | None, **others: Any
+    place: str | Path, matching: dict[str, Any], key: Key | None, **others: Any
 ) -> Iterator[Index]:
     """Open a new index; delete it if an error occurs before it has a document.
 
     Args:
-        folder: The folder of the index.
+        place: The folder or the address of the index.
         matching: Its matching options.
         key: The key of a keyed hash.
         **others: Other arguments of `Index.open`.
     """
-    require_free(folder)
+    require_free(place)
     options = _check_options(matching, key)
-    with Index.open(folder, options.spec, key=key, **others, **stated(options)) as index:
+    with Index.open(place, options.spec, key=key, **others, **stated(options)) as index:
         try:
             yield index
         except Exception:
             empty = not len(index)
             index.close()
-            if empty:
-                delete_empty_index(folder)
+            if empty and not is_redis(place):
+                delete_empty_index(Path(place))
             raise
 
 

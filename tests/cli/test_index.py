@@ -282,6 +282,44 @@ def test_get_and_remove(tmp_path):
     assert index("verify", folder).code == 0
 
 
+def test_remove_ids_of_a_file(tmp_path):
+    folder, _ = built(tmp_path)
+    (tmp_path / "ids").write_text("doc-0\n\ndoc-1\n")
+    assert index("remove", folder, "doc-3", "--ids-file", tmp_path / "ids").out == "3 removed\n"
+    refused(index("remove", folder), 2, "give their ids, or --ids-file")
+    refused(index("remove", folder, "--ids-file", tmp_path / "none"), 2, "no such file")
+    ran = process("index", "remove", folder, "--ids-file", "-", input="doc-4\ndoc-0\n")
+    assert (ran.returncode, ran.stdout) == (2, "1 removed\n") and "'doc-0'" in ran.stderr
+    assert index("verify", folder).code == 0
+
+
+def test_forget_documents_by_age(tmp_path):
+    folder = tmp_path / "ix"
+    with Index.open(folder, clock=lambda: 1e9) as old:
+        old.add_batch(["a", "b"], [edited(1), edited(1, 79)], metadata=[{"seen": "2001"}, None])
+    with Index.open(folder) as writer:
+        writer.add("c", edited(1, 78))
+        shown = index("forget", folder, "--older-than", "30d", "--dry-run").out
+        assert shown.startswith("2 would be removed, which were added before 20")
+        assert shown.endswith(f"Z; 3 documents in {folder}\n")
+        refused(index("forget", folder, "--older-than", "30d"), 1, "is written to by process")
+    ran = index("forget", folder, "--older-than", "30d", "--by", "seen", "--dry-run", "--json")
+    result = json.loads(ran.out)
+    assert (result["documents"], result["undated"], result["index_documents"]) == (1, 2, 3)
+    refused(
+        index("forget", folder, "--older-than", "30d", "--by", "saw"),
+        2,
+        "a date in the field 'saw'",
+    )
+    for wrong in ("-3d", "0d", "30", "soon"):
+        refused(index("forget", folder, f"--older-than={wrong}"), 2, "--older-than")
+    refused(index("forget", folder), 2, "Missing option '--older-than'")
+    refused(index("forget", tmp_path / "none", "--older-than", "1d"), 2, "holds no index")
+    assert index("forget", folder, "--older-than", "30d").out.startswith("2 removed, which were")
+    assert index("get", folder, "c").out.splitlines()[1] == "status        new"
+    assert index("verify", folder).code == 0
+
+
 def test_verify_lists_problems(tmp_path):
     folder, _ = built(tmp_path)
     file = folder / "g1" / "index.sqlite"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,14 +34,14 @@ def index(tmp_path: Path) -> Index:
 def loaded(index: Index, monkeypatch: pytest.MonkeyPatch, query: str) -> tuple[Answer, list[int]]:
     """The answer to a query, and the bytes of each load of shingles."""
     sizes = []
-    load = View.shingles
+    load = View.first_shingles
 
-    def measure(self: View, numbers: Sequence[int]) -> dict[int, bytes]:
-        found = load(self, numbers)
+    def measure(self: View, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]:
+        found, count = load(self, numbers, most)
         sizes.append(sum(map(len, found.values())))
-        return found
+        return found, count
 
-    monkeypatch.setattr(View, "shingles", measure)
+    monkeypatch.setattr(View, "first_shingles", measure)
     return index.query(query), sizes
 
 
@@ -49,15 +50,14 @@ def test_shingles_of_all_candidates_are_never_loaded_at_once(index, monkeypatch)
     assert len(sizes) == 1
     one = sizes[0] // COUNT
     monkeypatch.setattr(decider, "SLICE_BYTES", 3 * one)
-    monkeypatch.setattr(decider, "FIRST_DOCUMENTS", 2)
     answer, sizes = loaded(index, monkeypatch, text(COUNT - 1) + " more")
     assert answer == whole and answer.duplicate_of == str(COUNT - 1)
     assert max(sizes) <= 4 * one
+    assert len(sizes) >= COUNT // 4
 
 
 def test_no_candidate_is_loaded_after_the_witness(index, monkeypatch):
     monkeypatch.setattr(decider, "SLICE_BYTES", 1)
-    monkeypatch.setattr(decider, "FIRST_DOCUMENTS", 2)
     answer, sizes = loaded(index, monkeypatch, text(0) + " more")
     assert answer.duplicate_of == "0"
     assert len(sizes) == 1
@@ -68,8 +68,26 @@ def test_documents_are_judged_the_same_in_slices_of_any_size(index, monkeypatch,
     texts = [text(at % COUNT) + " more" * (at % 3) for at in range(2 * COUNT)]
     whole = index.query_batch(texts)
     monkeypatch.setattr(decider, "SLICE_BYTES", budget)
-    monkeypatch.setattr(decider, "FIRST_DOCUMENTS", 3)
     assert index.query_batch(texts) == whole
     added = index.add_batch([f"n{at}" for at in range(len(texts))], texts)
     assert [one.duplicate_of for one in added] == [one.duplicate_of for one in whole]
     assert index.verify() == []
+
+
+def test_memory_of_a_query_that_meets_many_long_documents(tmp_path: Path) -> None:
+    """400 documents with 832 KB of shingles each took 800 MB."""
+    count, words = 120, 104_000
+    common = " ".join(f"s{at}" for at in range(words // 2))
+    with Index.open(tmp_path, **OPTIONS) as index:
+        for number in range(count):
+            own = " ".join(f"own{number}x{at}" for at in range(words // 2))
+            assert index.add(str(number), f"{common} {own}").status == "new"
+        asked = f"{common} " + " ".join(f"asked{at}" for at in range(words // 2))
+        index.query(asked)
+        tracemalloc.start()
+        try:
+            assert index.query(asked).status == "new"
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 100e6, f"{peak / 1e6:.0f} MB"

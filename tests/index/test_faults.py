@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import platform
+import signal
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support import batch_engine
-from support.disks import full_disk
+from support.disks import NUMBERS, full_disk
 
 from neardup import Index
-from neardup.errors import FormatError, OutputError, SpecMismatch, UsageError
+from neardup.errors import FormatError, IndexLocked, OutputError, SpecMismatch, UsageError
 
 TEXT = "a document of some words that is in the index already"
 PAGE = 32 << 10
@@ -253,3 +256,85 @@ def test_a_folder_that_can_only_be_read() -> None:
         read, refused = ran.stdout.splitlines()
         assert read == "0 []"
         assert refused.startswith("OutputError") and str(folder / "index") in refused
+
+
+UNSYNCED = """
+import os, signal, sys
+from neardup import Index
+from neardup.errors import OutputError
+from support.disks import fail_syncs
+
+index = Index.open(sys.argv[1])
+index.add("a", sys.argv[2])
+fail_syncs()
+for number in range(int(sys.argv[3])):
+    try:
+        index.add_batch([f"b{number}", f"c{number}"], ["it was refused", "and so was that"])
+    except OutputError as error:
+        print("refused", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in NUMBERS, reason="numbers of system calls")
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_document_that_was_refused_because_of_a_failed_sync_does_not_come_back(
+    tmp_path: Path, times: int
+) -> None:
+    """The commit was complete in the log: after a kill the next start found it."""
+    filled(tmp_path)
+    ran = batch_engine.process(UNSYNCED, tmp_path / "index", TEXT, times)
+    assert ran.stdout.split() == ["refused"] * times, ran
+    assert ran.returncode == -signal.SIGKILL
+    with open_index(tmp_path) as index:
+        assert index.get("a") is not None
+        assert index.get("b0") is None and index.get("c0") is None
+        assert index.verify() == []
+        assert index.add("b0", "it was refused").status == "new"
+
+
+OTHER_WRITER = """
+import sys
+from neardup import Index
+
+with Index.open(sys.argv[1]) as index:
+    print(index.add("other", sys.argv[2]).status, flush=True)
+    sys.stdin.readline()
+    try:
+        index.add("more", sys.argv[2] + " once more")
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_second_writer_after_the_lock_was_deleted(tmp_path: Path, writes: bool) -> None:
+    """Both wrote, and neither knew of the documents of the other."""
+    filled(tmp_path)
+    with open_index(tmp_path) as index:
+        (tmp_path / "index" / "lock").unlink()
+        if not writes:  # the lock is taken again, and the second process is refused
+            assert index.add("mine", TEXT).status == "new"
+            ran = batch_engine.process(OTHER_WRITER, tmp_path / "index", TEXT)
+            assert "IndexLocked" in ran.stderr and f"process {os.getpid()}" in ran.stderr
+            assert index.verify() == []
+            return
+        with subprocess.Popen(
+            batch_engine.command(OTHER_WRITER, tmp_path / "index", TEXT),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=batch_engine.environment(),
+        ) as other:
+            assert other.stdout.readline() == "new\n"
+            for _ in range(2):
+                with pytest.raises(IndexLocked, match=f"process {other.pid}"):
+                    index.add("mine", TEXT)
+            assert index.query(TEXTS[0]).duplicate_of is not None
+            (tmp_path / "index" / "lock").unlink()
+            with pytest.raises(IndexLocked, match="was written to by another process"):
+                index.remove("0")
+            assert other.communicate("go on\n")[0] == "IndexLocked\n"
+    with open_index(tmp_path) as index:
+        assert index.get("other") is not None and index.get("mine") is index.get("more") is None
+        assert index.verify() == []

@@ -94,16 +94,6 @@ def test_the_last_of_a_batch_replaces_the_others(index):
     assert index.verify() == []
 
 
-def test_replacing_by_equal_content_changes_nothing(tmp_path):
-    with neardup.Index.open(tmp_path, shingle="word:2", keep_texts=True) as index:
-        number = index.add("a", TEXT, metadata={"version": 1}).cluster
-        index.add("b", TEXT)
-        assert index.add("a", TEXT.upper(), replace=True).again
-        stored = index.get("a")
-        assert (stored.number, stored.metadata) == (number, {"version": 1})
-        assert (index.get("b").duplicate_of, index.text("a")) == ("a", TEXT)
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import tracemalloc
 
 import numpy as np
 import pytest
+from support.disks import full_disk
 
 import neardup
 from neardup.errors import ParameterError
@@ -108,3 +110,59 @@ def test_stats_count_documents_of_tables_on_disk(tmp_path, texts):
     assert state.documents == len(texts) == state.kept + state.copies
     assert state.kept == np.count_nonzero([answer.status == "new" for answer in said])
     index.close()
+
+
+def test_the_budget_holds_from_the_start(tmp_path, texts):
+    """Tables that a process without a budget has left were in memory until the first add."""
+    warm, _ = fill(tmp_path / "i", texts)
+    expected = warm.query_batch(texts[::9])
+    warm.snapshot()
+    size = warm.stats().index_memory_bytes
+    warm.close()
+    neardup.Index.open(tmp_path / "i", memory=2 * size).close()  # loads what it needs
+    tracemalloc.start()
+    try:
+        index = neardup.Index.open(tmp_path / "i", memory=BUDGET)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    with index:
+        assert index.stats().index_memory_bytes < BUDGET < size
+        assert peak < size, f"{peak:,} bytes, the tables have {size:,}"
+        spilled = sorted((tmp_path / "i" / "g1").glob("cold-*/cold-*"))
+        assert index.query_batch(texts[::9]) == expected
+        assert index.verify() == []
+    with neardup.Index.open(tmp_path / "i", memory=BUDGET) as again:
+        assert sorted((tmp_path / "i" / "g1").glob("cold-*/cold-*")) == spilled, "not moved again"
+        assert again.query_batch(texts[::9]) == expected
+    with neardup.Index.open(tmp_path / "i", read_only=True) as reader:
+        assert reader.query_batch(texts[::9]) == expected
+
+
+def test_changes_since_the_snapshot_stay_within_the_budget(tmp_path, texts):
+    index, _ = fill(tmp_path / "i", texts[:500], memory=BUDGET)
+    index.snapshot()
+    saved = (tmp_path / "i" / "g1" / "snapshot").read_bytes()
+    index.close()
+    index = neardup.Index.open(tmp_path / "i")
+    index.add_batch([f"more{at}" for at in range(5_000)], texts[500:5_500])
+    expected = index.query_batch(texts[::9])
+    index.close()
+    (tmp_path / "i" / "g1" / "snapshot").write_bytes(saved)
+    with neardup.Index.open(tmp_path / "i", memory=BUDGET) as again:
+        assert again.stats().index_memory_bytes < BUDGET
+        assert again.query_batch(texts[::9]) == expected
+        assert again.verify() == []
+
+
+def test_a_full_disk_at_the_start_leaves_the_tables_in_memory(tmp_path, texts):
+    warm, _ = fill(tmp_path / "i", texts[:2_000])
+    expected = warm.query_batch(texts[:200])
+    warm.snapshot()
+    size = warm.stats().index_memory_bytes
+    warm.close()
+    with full_disk(100_000):
+        index = neardup.Index.open(tmp_path / "i", memory=size // 4)
+    with index:
+        assert index.query_batch(texts[:200]) == expected
+        assert index.verify() == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
+import time
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -14,14 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.serving import Served, key, serving, text
 
+from neardup.errors import Busy
+from neardup.formatting import format_time
 from neardup.index.answer import Document
 from neardup.index.index import Index
-from neardup.service.access import RateBuckets
-from neardup.service.api_keys import ApiKeys
+from neardup.service.access import AccessGate, RateBuckets
+from neardup.service.api_keys import ApiKey, ApiKeys
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
-from neardup.service.middleware import RequestMiddleware
+from neardup.service.middleware import RequestMiddleware, RequestRecord
 
 CALLS = [
     ("read", "POST", "/v1/check"),
@@ -29,6 +33,7 @@ CALLS = [
     ("write", "POST", "/v1/documents"),
     ("read", "GET", "/v1/documents/a"),
     ("write", "DELETE", "/v1/documents/a"),
+    ("write", "POST", "/v1/documents/delete"),
     ("read", "GET", "/v1/clusters"),
     ("read", "GET", "/v1/clusters/1"),
     ("read", "GET", "/v1/stats"),
@@ -122,6 +127,11 @@ def test_neither_key_nor_text_is_logged(tmp_path: Path) -> None:
         {"X-Real-IP": "192.0.2.7"},
         {"Forwarded": "for=192.0.2.7"},
         {"Via": "1.1 proxy"},
+        {"X-Forwarded-Host": "dedup.example.org"},
+        {"X-Forwarded-Proto": "https"},
+        {"X-Client-IP": "192.0.2.7"},
+        {"CF-Connecting-IP": "192.0.2.7"},
+        {"True-Client-IP": "192.0.2.7"},
     ],
 )
 def test_without_keys_requests_of_browser_pages_are_refused(
@@ -135,34 +145,115 @@ def test_without_keys_requests_of_browser_pages_are_refused(
 
 def test_documents_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
     first, second = key(tmp_path, "write"), key(tmp_path, "read", "write")
-    settings = ServiceLimits(key_rate=1, burst_seconds=50)
+    settings = ServiceLimits(key_rate=1, source_rate=1, burst_seconds=50)
     with serving(tmp_path, settings) as client:
         many = {"documents": [{"text": text(n)} for n in range(60)]}
         assert client.post("/v1/documents", json=many, headers=first).status_code == 200
         refused = client.post("/v1/documents", json={"text": text(1)}, headers=first)
         assert refused.status_code == 429
         assert 1 <= int(refused.headers["retry-after"]) <= 12
+        for _ in range(3):
+            other = client.post("/v1/check", json={"text": "a"}, headers=second)
+            assert other.status_code == 200, "another key at the same address has its own rate"
+
+
+def test_bytes_of_unpacked_bodies_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
+    first, second = key(tmp_path, "read"), key(tmp_path, "read", "write")
+    settings = ServiceLimits(key_byte_rate=10_000, burst_seconds=1)
+    packed = gzip.compress(json.dumps({"text": "a" * 60_000}).encode())
+    kind = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert len(packed) < 1_000
+    with serving(tmp_path, settings) as client:
+        assert client.post("/v1/check", content=packed, headers=first | kind).status_code == 200
+        refused = client.post("/v1/check", json={"text": "a"}, headers=first)
+        assert (refused.status_code, refused.json()["error"]) == (429, "too_many_requests")
+        assert 4 <= int(refused.headers["retry-after"]) <= 6
+        assert "bytes" in refused.json()["message"]
         assert client.post("/v1/check", json={"text": "a"}, headers=second).status_code == 200
+        assert any(line.get("bytes") == 60_012 for line in client.logged), "the log has the bytes"
+
+
+def test_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    made = {name: keys.add(name, ("read",), "now", rate=rate) for name, rate in RATES.items()}
+    with serving(tmp_path, ServiceLimits(key_rate=2, burst_seconds=1)) as client:
+        answered = {}
+        for name, token in made.items():
+            header = {"Authorization": f"Bearer {token}"}
+            found = [client.get("/v1/stats", headers=header).status_code for _ in range(30)]
+            answered[name] = found.count(200)
+    assert 1 <= answered["slow"] <= answered["usual"] < 30, answered
+    assert answered["fast"] == answered["unlimited"] == 30
+
+
+RATES = {"slow": 1, "usual": None, "fast": 1_000, "unlimited": 0}
+
+
+def test_expired_key_is_refused_by_a_running_service(tmp_path: Path) -> None:
+    soon = format_time(time.time() + 2)
+    token = ApiKeys(tmp_path).add("visitor", ("read",), "now", expires=soon)
+    header = {"Authorization": f"Bearer {token}"}
+    with serving(tmp_path) as client:
+        assert client.get("/v1/stats", headers=header).status_code == 200
+        end = time.monotonic() + 10
+        while (refused := client.get("/v1/stats", headers=header)).status_code == 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert refused.status_code == 401
+        assert f"has expired on {soon}" in refused.json()["message"]
 
 
 def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
-    key(tmp_path, "read")
+    header = key(tmp_path, "read")
     with serving(tmp_path, ServiceLimits(source_rate=1, burst_seconds=5)) as client:
         found = [client.get("/v1/stats").status_code for _ in range(7)]
         assert found == [401] * 5 + [429] * 2, "guessing keys is slowed down too"
         assert client.get("/healthz").status_code == 200
+        assert client.get("/v1/stats", headers=header).status_code == 200, "guesses lock nobody out"
+        for _ in range(8):
+            assert client.get("/metrics", headers=header).status_code == 200
+        assert client.get("/metrics").status_code == 429
 
 
 def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:
     with serving(tmp_path, ServiceLimits(requests=1, bytes_under_way=1_000)) as client:
         gate = client.service.gate
-        gate.requests += 1
+        gate.requests.taken += 1
         busy = client.get("/v1/stats")
         assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
-        gate.requests -= 1
+        gate.requests.taken -= 1
         assert client.post("/v1/check", json={"text": "a" * 2_000}).status_code == 503
         assert client.post("/v1/check", json={"text": "a" * 500}).status_code == 200
-        assert (gate.requests, gate.bytes) == (0, 0)
+        assert (gate.requests.taken, gate.bytes) == (0, 0)
+
+
+def test_bodies_of_one_key_fill_at_most_half_of_the_memory(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path)
+    gate = AccessGate(ServiceLimits(bytes_under_way=100), keys, print, guarded=True)
+    names = ("one", "one", "two", "two", "two")
+    records = [RequestRecord(str(n), "POST", {}, "here", 0.0) for n in range(len(names))]
+    for record, name in zip(records, names, strict=True):
+        record.key = ApiKey(name, "", (), "")
+    gate.hold(records[0], 30)
+    gate.hold(records[1], 20)
+    with pytest.raises(Busy, match="this key"):
+        gate.hold(records[0], 31)
+    gate.hold(records[2], 50)
+    with pytest.raises(Busy, match="all requests"):
+        gate.hold(records[3], 1)
+    for record in records:
+        gate.leave(record)
+    gate.hold(records[4], 50)
+    assert gate.bytes == 50
+
+
+def test_metrics_are_answered_however_many_requests_are_under_way(tmp_path: Path) -> None:
+    with serving(tmp_path, ServiceLimits(requests=1)) as client:
+        client.service.gate.requests.taken += 1
+        assert client.get("/v1/stats").status_code == 503
+        told = client.get("/metrics")
+        assert told.status_code == 200
+        assert 'neardup_under_way{kind="requests"} 1.0' in told.text
 
 
 def test_key_over_its_request_limit_gets_429_and_others_pass(tmp_path: Path) -> None:
@@ -191,13 +282,13 @@ def test_open_paths_do_not_count_as_requests_under_way(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
 
         async def app(*_: object) -> None:
-            under_way.append(client.service.gate.requests)
+            under_way.append(client.service.gate.requests.taken)
 
         for path in ("/openapi.json", "/v1/stats"):
             scope = {"type": "http", "path": path, "method": "GET", "headers": []}
             asyncio.run(RequestMiddleware(app, client.service)(scope, None, None))
         assert under_way == [0, 1]
-        assert client.service.gate.requests == 0
+        assert client.service.gate.requests.taken == 0
 
 
 def test_broken_key_file_gives_503(tmp_path: Path) -> None:
@@ -233,6 +324,31 @@ def test_index_is_closed_at_shutdown_and_opened_again(tmp_path: Path) -> None:
         assert "ready" in names(again)
 
 
+@pytest.mark.parametrize("audited", [True, False])
+def test_audit_says_which_key_added_and_removed_which_ids(tmp_path: Path, audited: bool) -> None:
+    first, second = key(tmp_path, "write"), key(tmp_path, "read", "write")
+    lines = {"Content-Type": "application/x-ndjson"}
+    with serving(tmp_path, audited=audited) as client:
+        batch = {"documents": [{"id": f"d{n}", "text": text(n // 2)} for n in range(3)]}
+        named = first | {"X-Request-Id": "one"}
+        assert client.post("/v1/documents", json=batch, headers=named).status_code == 200
+        client.post("/v1/documents", json=batch, headers=second)  # again: nothing is added
+        taken = {"id": "d0", "text": text(9)}
+        assert client.post("/v1/documents", json=taken, headers=second).status_code == 409
+        stream = json.dumps({"id": "line", "text": text(5)})
+        client.post("/v1/documents", content=stream, headers=second | lines)
+        assert client.delete("/v1/documents/d1", headers=second).status_code == 204
+        assert client.delete("/v1/documents/none", headers=second).status_code == 404
+        told = [line for line in client.logged if "ids" in line]
+        assert text(0)[:20] not in json.dumps(client.logged)
+    assert [(line["event"], line["by"], line["ids"]) for line in told] == audited * [
+        ("added", "write", ["d0", "d1", "d2"]),
+        ("added", "read-write", ["line"]),
+        ("removed", "read-write", ["d1"]),
+    ]
+    assert [line["request_id"] for line in told[:1]] == audited * ["one"]
+
+
 def test_several_authorization_headers_are_refused(tmp_path: Path) -> None:
     header = key(tmp_path, "read")["Authorization"]
     with serving(tmp_path) as client:
@@ -258,23 +374,24 @@ BATCH = 50
 STEPS = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BATCH)), max_size=60)
 
 
-@given(st.integers(1, 100), st.integers(1, 200), STEPS)
+@given(st.integers(1, 100), st.integers(1, 5), st.booleans(), STEPS)
 def test_accepted_requests_keep_to_the_rate(
-    rate: int, burst: int, steps: list[tuple[float, int]]
+    rate: int, seconds: int, own: bool, steps: list[tuple[float, int]]
 ) -> None:
-    buckets, now, taken = RateBuckets(rate, burst, 10), 0.0, 0
+    buckets, now, taken = RateBuckets(1_000 if own else rate, seconds, 10), 0.0, 0
+    buckets.set_own("a", rate if own else None)
     for pause, cost in steps:
         now += pause
         if not buckets.take("a", cost, now):
             taken += cost
-    assert taken <= burst + now * rate + BATCH + 1e-6
+    assert taken <= seconds * rate + now * rate + BATCH + 1e-6
 
 
 @given(st.integers(1, 100), STEPS)
 def test_request_is_accepted_after_the_stated_wait(
     rate: int, steps: list[tuple[float, int]]
 ) -> None:
-    buckets, now = RateBuckets(rate, rate, 10), 0.0
+    buckets, now = RateBuckets(rate, 1, 10), 0.0
     for pause, cost in steps:
         now += pause
         if wait := buckets.take("a", cost, now):
@@ -292,7 +409,7 @@ def test_rate_of_one_name_does_not_limit_others_and_zero_is_unlimited() -> None:
 
 
 def test_backwards_clock_adds_no_tokens() -> None:
-    buckets = RateBuckets(10, 10, 10)
+    buckets = RateBuckets(10, 1, 10)
     buckets.owe("a", 20, 100.0)
     assert buckets.wait("a", 50.0) == buckets.wait("a", 100.0)
 

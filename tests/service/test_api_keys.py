@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -115,9 +116,41 @@ def test_keys_commands_add_list_and_revoke(tmp_path: Path) -> None:
     assert json.loads((tmp_path / FILE).read_text())["keys"] == []
 
 
+def test_key_with_a_rate_and_an_end_is_listed_with_both(tmp_path: Path) -> None:
+    options = ("--rate", "500", "--expires", "90d")
+    made = neardup("keys", "add", "visitor", "--data", tmp_path, *options)
+    assert made.code == 0 and ", until 20" in made.err
+    found = ApiKeys(tmp_path).find(made.out.strip())
+    assert found is not None and found.expires is not None
+    assert found.rate == 500 and not found.expired
+    left = datetime.fromisoformat(found.expires) - datetime.now(UTC)
+    assert timedelta(days=89, hours=23) < left <= timedelta(days=90)
+    listed = neardup("keys", "list", "--data", tmp_path).out
+    assert listed.endswith(f"\trate 500\tuntil {found.expires}\n")
+    (row,) = json.loads(neardup("keys", "list", "--data", tmp_path, "--json").out)
+    assert (row["rate"], row["expires"]) == (500, found.expires)
+
+
+def test_keys_of_a_file_without_rates_and_ends_are_read(tmp_path: Path) -> None:
+    token = ApiKeys(tmp_path).add("a", ("read",), WHEN)
+    content = json.loads((tmp_path / FILE).read_text())
+    for name in ("rate", "expires"):
+        del content["keys"][0][name]
+    (tmp_path / FILE).write_text(json.dumps(content))
+    found = ApiKeys(tmp_path).find(token)
+    assert found is not None
+    assert (found.rate, found.expires, found.expired) == (None, None, False)
+
+
+def test_help_says_which_scopes_a_key_has_without_any() -> None:
+    assert "read and write" in neardup("keys", "add", "--help").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["add", "a", "--expires", "soon"], "such as 30d"),
+        (["add", "a", "--rate", "-1"], "--rate"),
         (["add", "a b"], "letters"),
         (["add", "a", "--scope", "root"], "read, write, admin"),
         (["add", "taken"], "taken exists already"),

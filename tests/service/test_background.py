@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import csv
+import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
+import time as clock
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from support.golden_set import planted
+from support.running import running
 
 import neardup
 from neardup.errors import InputError
 from neardup.evaluation.evaluation import evaluate
-from neardup.index import generation
+from neardup.index import generation, removal
+from neardup.index.expiry import Retention
 from neardup.index.index import Index
 from neardup.service import background
-from neardup.service.background import GoldenSet, GoldenWatch, Upkeep, score_golden_set
+from neardup.service.background import (
+    Forgetting,
+    GoldenSet,
+    GoldenWatch,
+    Upkeep,
+    score_golden_set,
+)
 from neardup.service.metrics import Metrics
 
 
@@ -88,31 +101,217 @@ def test_upkeep_failure_is_logged_and_retried(tmp_path: Path) -> None:
         assert index.add("a", TEXT).status == "new"
 
 
+def measured(counts: Metrics) -> dict[str, float]:
+    """The metrics without labels."""
+    lines = counts.render().decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in values.items()}
+
+
+def failures(heard: Heard) -> list[dict[str, Any]]:
+    return [about for name, about in heard.events if name == "upkeep_failed"]
+
+
 def test_upkeep_counts_failures_and_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, counts = Heard("snapshot"), metrics()
+    heard, counts = Heard("generation_switched"), metrics()
     monkeypatch.setattr(background, "UPKEEP_SECONDS", 0.01)
     with neardup.Index.open(tmp_path / "index") as index:
-        failures = iter([OSError(24, "Too many open files"), RuntimeError("unexpected")])
+        raised = iter([OSError(24, "Too many open files"), RuntimeError("unexpected")])
 
         def take_over(**_: Any) -> bool:
-            if (failure := next(failures, None)) is not None:
+            if (failure := next(raised, None)) is not None:
                 raise failure
-            return False
+            return True
 
         monkeypatch.setattr(index, "take_over", take_over)
-        monkeypatch.setattr(index, "snapshot_if_due", lambda: True)
-        upkeep = Upkeep(index, counts, heard, snapshot_seconds=0.0)
+        upkeep = Upkeep(index, counts, heard)
         upkeep.start()
         heard.wait()
         upkeep.stop()
-    failed = [about for name, about in heard.events if name == "upkeep_failed"]
+    failed = failures(heard)
     assert [about["error"] for about in failed] == ["OSError", "RuntimeError"]
     # The message of an error that is not expected may quote a document.
     assert "Too many open files" in failed[0]["message"]
     assert failed[1]["message"] == "RuntimeError"
     assert "neardup_upkeep_failures_total 2.0" in counts.render().decode()
+
+
+def test_a_folder_called_next_json_keeps_nothing_else_from_being_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the thread; then it kept snapshots from being written."""
+    monkeypatch.setattr(background, "UPKEEP_SECONDS", 0.01)
+    monkeypatch.setattr(generation, "FEW_CHANGES", 0)
+    heard, counts = Heard("forgot"), metrics()
+    offer = tmp_path / "index" / "next.json"
+    with neardup.Index.open(tmp_path / "index", keep_texts=True) as index:
+        index.add("a", TEXT)
+        offer.mkdir()
+        upkeep = Upkeep(index, counts, heard, snapshot_seconds=0.0, retention=Retention(1.5))
+        upkeep.start()
+        heard.wait()
+        assert len(index) == 0
+        snapshots = sum(name == "snapshot" for name, _ in heard.events)
+        assert snapshots >= 1
+        assert len(failures(heard)) == 1, "logged once a minute"
+        offer.rmdir()
+        (tmp_path / "index" / "next.json").write_text("nonsense")
+        again = Heard("upkeep_failed")
+        upkeep._event = again
+        again.wait()
+        upkeep.stop()
+        assert "next.json is damaged" in again.events[0][1]["message"]
+    values = measured(counts)
+    assert values["neardup_upkeep_failures_total"] > 10
+    assert values["neardup_upkeep_age_seconds"] < 60
+
+
+def test_upkeep_survives_idle_connections_that_use_up_all_files(tmp_path: Path) -> None:
+    """2,000 idle connections at `ulimit -n 1024` ended the thread for good."""
+    with running(tmp_path / "data", "--keep-texts") as service:
+        service.event("ready")
+        httpx.post(f"{service.url}/v1/documents", json={"id": "a", "text": TEXT})
+        files = len(os.listdir(f"/proc/{service.process.pid}/fd"))
+        resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (files + 20, 4096))
+        held = [socket.create_connection(service.address, timeout=10) for _ in range(80)]
+        try:
+            said = service.event("upkeep_failed")
+        finally:
+            for each in held:
+                each.close()
+            resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (1024, 4096))
+        assert said["error"] in ("OSError", "OutputError") and "open files" in said["message"]
+        command = [sys.executable, "-m", "neardup", "index", "reindex", str(service.data)]
+        subprocess.run([*command, "--shingle", "word:3", "--quiet"], check=True, timeout=120)
+        service.event("generation_switched")
+        lines = httpx.get(f"{service.url}/metrics", timeout=60).text.splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        assert float(values["neardup_upkeep_failures_total"]) >= 1
+        assert float(values["neardup_upkeep_age_seconds"]) < 30
+        assert service.stop() == 0
+
+
+class Time:
+    """Two clocks that tests set: the time of day, and seconds that only grow."""
+
+    def __init__(self) -> None:
+        self.day, self.passed = 2e9, 100.0
+
+    def go_on(self, seconds: float) -> None:
+        self.day += seconds
+        self.passed += seconds
+
+
+def forgetting(index: Index, time: Time, heard: Heard, counts: Metrics, **given: Any) -> Forgetting:
+    retention = Retention(**{"older_than": 1_000.0} | given)
+    return Forgetting(index, retention, counts, heard, lambda: time.day, lambda: time.passed)
+
+
+def test_documents_are_forgotten_on_a_schedule(tmp_path: Path) -> None:
+    time, heard, counts = Time(), Heard("forgot"), metrics()
+    with neardup.Index.open(tmp_path, clock=lambda: time.day) as index:
+        index.add_batch(["a", "b"], [TEXT, TEXT + " more"])
+        work = forgetting(index, time, heard, counts)
+        assert not work.work(1.0) and len(index) == 2
+        time.go_on(900)
+        index.add("c", TEXT)
+        assert not work.work(1.0) and len(index) == 3
+        time.go_on(5)
+        assert not work.work(1.0), "not due"
+        time.go_on(200)
+        assert not work.work(1.0) and len(index) == 1
+        assert index.get("c").status == "new" and index.verify() == []
+        assert heard.events == [
+            (
+                "forgot",
+                {
+                    "documents": 2,
+                    "before": "2033-05-18T03:35:05Z",
+                    "by": None,
+                    "undated": 0,
+                    "complete": True,
+                },
+            )
+        ]
+        assert "neardup_forgotten_total 2.0" in Metrics(index.stats).render().decode()
+
+
+def test_a_clock_that_is_set_forward_forgets_nothing(tmp_path: Path) -> None:
+    time, heard, counts = Time(), Heard("clock_set_forward"), metrics()
+    with neardup.Index.open(tmp_path, clock=lambda: time.day) as index:
+        index.add("a", TEXT)
+        work = forgetting(index, time, heard, counts)
+        time.day += 10 * 365 * 86_400
+        for _ in range(3):
+            work.work(1.0)
+            time.go_on(100)
+        assert len(index) == 1
+        assert [name for name, _ in heard.events] == ["clock_set_forward"]
+        time.day -= 20 * 365 * 86_400
+        work.work(1.0)
+        assert len(index) == 1
+        time.day += 10 * 365 * 86_400
+        time.go_on(1_000)
+        work.work(1.0)
+        assert len(index) == 0
+
+
+def test_documents_without_a_date_are_counted(tmp_path: Path) -> None:
+    time, heard, counts = Time(), Heard("forgot"), metrics()
+    with neardup.Index.open(tmp_path) as index:
+        metadata = [{"seen": "2020-01-01"}, {"seen": "soon"}, None]
+        index.add_batch(list("abc"), [TEXT] * 3, metadata=metadata)
+        forgetting(index, time, heard, counts, by="seen").work(1.0)
+        assert index.get("a") is None and len(index) == 2
+        assert heard.events[0][1]["undated"] == 2
+        assert "neardup_forget_undated 2.0" in counts.render().decode()
+
+
+def test_a_pass_that_fails_is_logged_and_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, heard, counts = Time(), Heard("forgot"), metrics()
+    monkeypatch.setattr(removal, "SLICE_DOCUMENTS", 2)
+    with neardup.Index.open(tmp_path, clock=lambda: time.day - 5_000) as index:
+        texts = [" ".join(f"w{at}x{n}" for n in range(20)) for at in range(10)]
+        index.add_batch(list("abcdefghij"), texts)
+        work = forgetting(index, time, heard, counts)
+        time.passed += 1.0
+        for _ in range(3):
+            assert work.work(0.0)
+        assert 0 < len(index) < 10
+        store = index._opened.generation.store
+        guard, store.guard = store.guard, lambda: (_ for _ in ()).throw(OSError(5, "broken"))
+        with pytest.raises(OSError, match="broken"):
+            work.work(1.0)
+        assert [about["complete"] for _, about in heard.events] == [False]
+        store.guard = guard
+        time.go_on(100)
+        assert not work.work(10.0)
+        assert len(index) == 0
+        assert sum(about["documents"] for _, about in heard.events) == 10
+
+
+def test_adds_go_on_while_many_documents_are_forgotten(tmp_path: Path) -> None:
+    """The first pass of a service may find that most of an index is too old."""
+    with neardup.Index.open(tmp_path / "data", clock=lambda: 1e9) as index:
+        texts = [" ".join(f"w{at}x{n}" for n in range(20)) for at in range(6_000)]
+        index.add_batch([str(at) for at in range(6_000)], texts)
+    heard = Heard("forgot")
+    with neardup.Index.open(tmp_path / "data") as index:
+        upkeep = Upkeep(index, metrics(), heard, retention=Retention(86_400.0))
+        upkeep.start()
+        longest, number = 0.0, 0
+        while not heard.events:
+            begun = clock.monotonic()
+            index.add(f"new-{number}", f"a document of today with its own words n{number}")
+            longest, number = max(longest, clock.monotonic() - begun), number + 1
+        upkeep.stop()
+        assert len(index) == number and number > 10
+        assert longest < 2.0
+        assert index.verify() == []
 
 
 SET = planted(count=30)

@@ -34,8 +34,12 @@ def sent(*parts: bytes, end: dict[str, Any] | None = None) -> Receive:
     return receive
 
 
+def ignore(_: int) -> None:
+    """What holds memory and what charges bytes."""
+
+
 def whole(receive: Receive, headers: dict[bytes, bytes], settings: ServiceLimits = SMALL) -> bytes:
-    return asyncio.run(read_body(receive, headers, settings, lambda _: None))
+    return asyncio.run(read_body(receive, headers, settings, ignore, ignore))
 
 
 def all_lines(
@@ -44,7 +48,7 @@ def all_lines(
     async def read() -> list[bytes | None]:
         return [
             line
-            async for group in read_lines(receive, headers, settings, lambda _: None)
+            async for group in read_lines(receive, headers, settings, ignore, ignore)
             for line in group
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from neardup.errors import Busy
 from neardup.index.answer import NEW, Answer, ClusterPage
 from neardup.index.index import Index
 from neardup.service.index_service import MOST_CHARACTERS, MOST_QUERIES, QueryBatcher
+from neardup.service.limits import ServiceLimits
 
 
 def echoed(texts: list[str], groups: list[str | None]) -> list[Answer]:
@@ -119,3 +121,25 @@ def test_checks_don_t_wait_for_what_goes_through_whole_tables(
         finally:
             go.set()
         assert {each.result().status_code for each in listing} == {200}
+
+
+def test_large_cluster_is_answered_in_a_page_and_stalls_nobody(tmp_path: Path) -> None:
+    same = support.text(1)
+    with support.serving(tmp_path, ServiceLimits(source_rate=0)) as client:
+        for start in range(0, 4_000, 1_000):
+            batch = [{"id": f"d{n}", "text": same} for n in range(start, start + 1_000)]
+            client.post("/v1/documents", json={"documents": batch}).raise_for_status()
+        begun = time.monotonic()
+        page = client.get("/v1/clusters/1").json()
+        taken = time.monotonic() - begun
+        assert (page["size"], len(page["members"])) == (4_000, 1_000)
+        assert taken < 0.5, "it was 1 to 2 s"
+        after = page["members"][-1]["number"]
+        following = client.get(f"/v1/clusters/1?after={after}").json()
+        assert following["members"][0]["id"] == "d1001"
+        with ThreadPoolExecutor(4) as clients:
+            asked = [clients.submit(client.get, "/v1/clusters/1") for _ in range(20)]
+            begun = time.monotonic()
+            assert client.post("/v1/check", json={"text": same}).json()["cluster"] == 1
+            assert time.monotonic() - begun < 1, "it was up to 18 s"
+            assert {each.result().status_code for each in asked} == {200}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from support.running import running
 from support.serving import Served, key, serving, text
 
 from neardup.service.limits import ServiceLimits
@@ -104,6 +108,48 @@ def test_rate_limit_slows_a_stream_and_does_not_refuse_it(tmp_path: Path) -> Non
         assert len(sent(client, documents, **header)) == 120
         waited = [line["seconds"] for line in client.logged if line.get("documents") == 120]
         assert waited[0] >= 0.1
+
+
+def test_gzip_of_newlines_is_charged_and_costs_hardly_any_time(tmp_path: Path) -> None:
+    packed = gzip.compress(b"\n" * (64 << 20))
+    assert len(packed) < 70_000
+    head = (
+        b"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+        b"Content-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    )
+
+    with running(tmp_path / "data") as service, httpx.Client(base_url=service.url) as client:
+        service.event("ready")
+
+        def processor_seconds() -> float:
+            lines = client.get("/metrics").text.splitlines()
+            return float(dict(line.rsplit(" ", 1) for line in lines)["process_cpu_seconds_total"])
+
+        with socket.create_connection(service.address, timeout=30) as connection:
+            begun = processor_seconds()
+            connection.sendall(head + packed)
+            time.sleep(3)
+            assert processor_seconds() - begun < 1.5, "the lines are charged, the stream is slow"
+        assert client.get("/healthz").status_code == 200
+
+
+def test_empty_lines_are_charged_like_documents(tmp_path: Path) -> None:
+    with serving(tmp_path, ServiceLimits(source_rate=100, burst_seconds=1)) as client:
+        packed = gzip.compress(b"\n" * 300)
+        assert sent(client, packed, **{"Content-Encoding": "gzip"}) == []
+        (ended,) = (line for line in client.logged if line.get("bytes") == 300)
+        assert ended["seconds"] >= 1.5
+        assert ended["documents"] == 0
+
+
+def test_stream_without_line_ends_is_slowed_down_by_its_bytes(tmp_path: Path) -> None:
+    settings = ServiceLimits(source_byte_rate=1_000_000, burst_seconds=1, body_bytes=1_000)
+    with serving(tmp_path, settings) as client:
+        packed = gzip.compress(b"x" * 1_500_000)
+        (answer,) = sent(client, packed, **{"Content-Encoding": "gzip"})
+        assert answer["error"] == "too_large"
+        (ended,) = (line for line in client.logged if line.get("bytes") == 1_500_000)
+        assert ended["seconds"] > 0.3
 
 
 @pytest.mark.parametrize("kind", ["application/x-ndjson; charset=utf-8", "Application/X-NDJSON"])

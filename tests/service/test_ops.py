@@ -44,6 +44,8 @@ def samples(tmp_path_factory):
         metrics = Metrics(index.stats)
         metrics.observe_request("/v1/check", "POST", 200, 0.01)
         metrics.observe_rejected("busy")
+        metrics.watch_places(requests=lambda: 1)
+        metrics.observe_upkeep()
         metrics.expect_golden(600.0)
         metrics.observe_golden({"texts": Scores(1, 1, 1, 1)})
         families = text_string_to_metric_families(metrics.render().decode())

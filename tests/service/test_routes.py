@@ -334,3 +334,35 @@ def test_clusters_are_listed_largest_first_in_pages(tmp_path: Path) -> None:
         listing = client.get("/openapi.json").json()["paths"]["/v1/clusters"]["get"]
         (limit,) = (each["schema"] for each in listing["parameters"] if each["name"] == "limit")
         assert (limit["anyOf"][0]["minimum"], limit["anyOf"][0]["maximum"]) == (1, 2)
+
+
+def test_many_documents_are_removed_in_one_request(client: Served) -> None:
+    rows = [{"id": f"many-{n}", "text": text(7_000 + n // 3)} for n in range(9)]
+    client.post("/v1/documents", json={"documents": rows})
+    asked = {"ids": ["many-0", "many-3", "none", "many-4", "many-0"]}
+    answer = client.post("/v1/documents/delete", json=asked)
+    assert answer.json() == {"removed": 3, "missing": ["none", "many-0"]}
+    assert client.get("/v1/documents/many-0").status_code == 404
+    assert client.get("/v1/documents/many-1").json()["status"] == "new"
+    assert client.get("/v1/documents/many-2").json()["duplicate_of"] == "many-1"
+    assert client.get("/v1/documents/many-5").json()["status"] == "new"
+    assert client.get("/v1/documents/delete").status_code == 404, "an id like any other"
+    for body, message in (
+        ({"ids": []}, "ids: "),
+        ({"ids": [""]}, "an id has 1 to"),
+        ({"ids": ["a"] * 1_001}, "the batch"),
+        ({"id": "a"}, "id"),
+    ):
+        refused = client.post("/v1/documents/delete", json=body)
+        assert refused.status_code in (413, 422) and message in refused.json()["message"]
+
+
+def test_replace_stores_the_metadata_that_was_sent(client: Served) -> None:
+    sent = {"id": "meta", "text": text(7_100), "metadata": {"n": 1}}
+    number = client.post("/v1/documents", json=sent).json()["cluster"]
+    sent |= {"text": text(7_100).upper(), "metadata": {"n": 2}}
+    assert client.post("/v1/documents", json=sent).json()["again"]
+    assert client.get("/v1/documents/meta").json()["metadata"] == {"n": 1}
+    again = client.post("/v1/documents", json=sent | {"replace": True}).json()
+    assert (again["again"], again["cluster"]) == (True, number)
+    assert client.get("/v1/documents/meta").json()["metadata"] == {"n": 2}

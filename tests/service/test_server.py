@@ -306,3 +306,81 @@ def test_readable_key_file_is_logged(tmp_path: Path) -> None:
     options = ("--hash", "siphash", "--key-file", str(tmp_path / "key"))
     with running(tmp_path / "data", *options) as service:
         assert "chmod 600" in service.event("message")["message"]
+
+
+def test_silent_streams_leave_room_for_requests_and_for_metrics(tmp_path: Path) -> None:
+    held = []
+    with running(tmp_path / "data", "--limit", "streams=100") as service:
+        service.event("ready")
+        try:
+            for _ in range(300):
+                held.append(socket.create_connection(service.address, timeout=10))
+                held[-1].sendall(STREAM + b"1\r\n \r\n")
+            time.sleep(1)
+            with httpx.Client(base_url=service.url, timeout=5) as client:
+                assert client.post("/v1/check", json={"text": text(1)}).status_code == 200
+                assert client.get("/healthz").status_code == 200
+                metrics = client.get("/metrics").text
+                assert 'neardup_under_way{kind="streams"} 100.0' in metrics
+                assert 'neardup_rejected_total{reason="busy"} 200.0' in metrics
+        finally:
+            for each in held:
+                each.close()
+        assert held[-1].fileno() == -1
+        with httpx.Client(base_url=service.url, timeout=5) as client:
+            end = time.monotonic() + 20
+            while 'kind="streams"} 0.0' not in client.get("/metrics").text:
+                assert time.monotonic() < end, "their places are free again"
+                time.sleep(0.1)
+
+
+def test_streams_of_a_key_are_bounded(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    secret = f"Authorization: {key(data, 'write')['Authorization']}\r\n\r\n".encode()
+    reader = key(data, "read", "write")
+    with running(data, "--limit", "key_streams=1") as service:
+        service.event("ready")
+        head = STREAM.removesuffix(b"\r\n") + secret
+        with socket.create_connection(service.address, timeout=60) as first:
+            first.sendall(head + b"1\r\n \r\n")
+            time.sleep(0.3)
+            assert service.raw(head + b"0\r\n\r\n").startswith(b"HTTP/1.1 429 ")
+            lines = {"Content-Type": "application/x-ndjson"}
+            other = httpx.post(f"{service.url}/v1/documents", content=b"", headers=reader | lines)
+            assert other.status_code == 200
+
+
+def test_documents_are_forgotten_while_the_service_runs(tmp_path: Path) -> None:
+    options = ("--forget-older-than", "2s", "--forget-by", "seen")
+    with running(tmp_path / "data", *options) as service:
+        service.event("ready")
+        documents = [
+            {"id": "old", "text": text(1), "metadata": {"seen": "2020-01-01"}},
+            {"id": "copy", "text": text(1), "metadata": {"seen": "2120-01-01"}},
+            {"id": "undated", "text": text(2)},
+        ]
+        httpx.post(f"{service.url}/v1/documents", json={"documents": documents})
+        said = service.event("forgot")
+        assert (said["documents"], said["by"], said["undated"]) == (1, "seen", 1)
+        assert httpx.get(f"{service.url}/v1/documents/old").status_code == 404
+        assert httpx.get(f"{service.url}/v1/documents/copy").json()["status"] == "new"
+        lines = httpx.get(f"{service.url}/metrics").text.splitlines()
+        assert {"neardup_forgotten_total 1.0", "neardup_forget_undated 1.0"} <= set(lines)
+        assert service.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--forget-by", "seen"), "--forget-by goes with --forget-older-than"),
+        (("--forget-older-than", "30"), "did you mean 30d"),
+        (("--forget-older-than=-1d",), "must be more than 0"),
+        (("--forget-older-than", "soon"), "write it like 30d"),
+    ],
+)
+def test_bad_ages_are_refused_at_the_start(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    ran = neardup("serve", "--data", tmp_path / "data", *options)
+    assert ran.code == 2 and said in ran.err
+    assert not (tmp_path / "data").exists()

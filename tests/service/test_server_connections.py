@@ -6,17 +6,18 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
 from support.running import Running, running
+from support.serving import key
 
 LIMITS = (
     "header_seconds=1",
     "body_seconds=1",
     "keep_alive_seconds=1",
     "header_bytes=5000",
-    "connections=40",
     "idle_seconds=1",
     "source_rate=0",
 )
@@ -31,6 +32,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 ASK = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CLOSING = ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 REQUEST = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -90,7 +92,16 @@ def test_a_refused_body_is_not_read_and_the_service_goes_on(service: Running) ->
     assert httpx.get(f"{service.url}/readyz").status_code == 200
 
 
-def test_more_connections_than_allowed_are_closed(service: Running) -> None:
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path / "data", "--limit", "connections=40") as started:
+        started.event("ready")
+        yield started
+
+
+def test_connections_beyond_the_limit_are_closed_but_for_those_of_monitors(small: Running) -> None:
+    service = small
+
     def metric(name: str) -> float:
         lines = httpx.get(f"{service.url}/metrics").text.splitlines()
         return float(dict(line.rsplit(" ", 1) for line in lines)[name])
@@ -106,17 +117,82 @@ def test_more_connections_than_allowed_are_closed(service: Running) -> None:
     held = [socket.create_connection(service.address, timeout=10) for _ in range(40)]
     try:
         time.sleep(0.2)
-        with socket.create_connection(service.address, timeout=10) as late:
-            try:
-                late.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert late.recv(100) == b""
-            except ConnectionError:
-                pass
+        assert service.raw(ASK) == b"", "closed without an answer"
+        for path in (b"/healthz", b"/readyz", b"/metrics"):
+            told = service.raw(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+            assert told.startswith(b"HTTP/1.1 200 "), "a monitor is let in"
+            assert b"connection: close" in told
+        more = [socket.create_connection(service.address, timeout=10) for _ in range(8)]
+        held += more
+        time.sleep(0.2)
+        assert service.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
     finally:
         for each in held:
             each.close()
     wait_until_alone()
-    assert metric("neardup_connections_refused_total") == before + 1
+    assert metric("neardup_connections_refused_total") == before + 2
+
+
+def test_one_address_can_t_hold_all_connections(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--limit", "source_connections=20") as service:
+        service.event("ready")
+        held = [socket.create_connection(service.address, timeout=10) for _ in range(20)]
+        try:
+            time.sleep(0.2)
+            assert service.raw(ASK) == b""
+            with socket.create_connection(
+                service.address, timeout=10, source_address=("127.0.0.2", 0)
+            ) as other:
+                other.sendall(ASK)
+                assert other.recv(1_000).startswith(b"HTTP/1.1 200 ")
+        finally:
+            for each in held:
+                each.close()
+        time.sleep(0.3)
+        assert service.raw(CLOSING).startswith(b"HTTP/1.1 200 "), "they count no longer"
+
+
+def test_proxy_may_hold_all_connections(tmp_path: Path) -> None:
+    key(tmp_path / "data", "read")
+    options = ("--limit", "source_connections=5", "--proxy", "127.0.0.1")
+    with running(tmp_path / "data", *options) as service:
+        service.event("ready")
+        held = [socket.create_connection(service.address, timeout=10) for _ in range(20)]
+        try:
+            assert service.raw(CLOSING).startswith(b"HTTP/1.1 200 ")
+        finally:
+            for each in held:
+                each.close()
+
+
+def test_client_that_closed_its_side_gets_its_answers(service: Running) -> None:
+    body = b'{"id": "half-closed", "text": "a client that sends and closes its side"}'
+    size = b"Content-Length: %d\r\n\r\n" % len(body)
+    add = REQUEST.replace(b"/v1/check", b"/v1/documents") + size
+    for sent, count in ((add + body, 1), (ASK, 1), (ASK * 5 + add + body, 6)):
+        with socket.create_connection(service.address, timeout=10) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            answers = b"".join(iter(lambda: connection.recv(65_536), b""))
+        assert answers.count(b"HTTP/1.1 200 ") == count, answers
+    with socket.create_connection(service.address, timeout=10) as connection:
+        connection.sendall(add + body[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1_000) == b"", "half a body gets no answer"
+
+
+def test_client_that_sends_ahead_and_goes_away_is_no_error_of_the_service(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        service.event("ready")
+        check = b'{"text": "%s"}' % b" ".join(b"word%d" % n for n in range(2_000))
+        ahead = (REQUEST + b"Content-Length: %d\r\n\r\n" % len(check) + check) * 8
+        for _ in range(20):
+            with socket.create_connection(service.address, timeout=10) as connection:
+                connection.sendall(ahead)
+        assert service.stop() == 0
+        logged = service.logged()
+    assert {line["status"] for line in logged if line["event"] == "request"} <= {200, 499}
+    assert not [line for line in logged if line["event"] in ("internal_error", "server")]
 
 
 def test_stream_whose_answers_are_not_read_is_closed(service: Running) -> None:
@@ -131,9 +207,8 @@ def test_stream_whose_answers_are_not_read_is_closed(service: Running) -> None:
 
 def test_number_of_pipelined_requests_is_bounded(service: Running) -> None:
     few, many = ASK * 10, ASK * 3_000
-    closing = ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    assert service.raw(few + closing).count(b"HTTP/1.1 200") == 11
-    assert service.raw(many + closing).count(b"HTTP/1.1 200") < 3_000
+    assert service.raw(few + CLOSING).count(b"HTTP/1.1 200") == 11
+    assert service.raw(many + CLOSING).count(b"HTTP/1.1 200") < 3_000
 
 
 def test_upgrade_request_is_refused_and_not_read_as_an_empty_body(service: Running) -> None:
@@ -161,3 +236,11 @@ def test_trailers_are_bounded(service: Running) -> None:
                     connection.sendall(piece * 100)
                     sent += len(piece) * 100
             assert sent < 50_000_000
+
+
+def test_plain_proxy_in_front_of_a_service_without_keys_is_refused(service: Running) -> None:
+    stats = b"GET /v1/stats HTTP/%s\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    assert service.raw(stats % b"1.1").startswith(b"HTTP/1.1 200 ")
+    as_nginx_asks = service.raw(stats % b"1.0")
+    assert as_nginx_asks.startswith(b"HTTP/1.1 403 ")
+    assert b"through a proxy" in as_nginx_asks

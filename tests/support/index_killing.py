@@ -26,7 +26,7 @@ from typing import Any
 
 from neardup import Index, kernels
 from neardup.errors import Conflict
-from neardup.index import writer
+from neardup.index import removal, writer
 from neardup.index.store import Store
 from support import batch_engine
 
@@ -35,6 +35,8 @@ for _names in kernels.KERNELS.values():
         getattr(kernels, _name)
 
 writer.CHECKPOINT_BYTES = 1 << 18  # often: it is one more moment to be killed at
+
+removal.SLICE_DOCUMENTS = removal.SLICE_COPIES = 2  # several commits for a few documents
 
 THREADS = 3
 CHORES: dict[str, Callable[[Index], object]] = {
@@ -171,10 +173,13 @@ def work(index: Index, log: Log, name: str, seed: int) -> None:
         if chance.random() < 0.3:
             add(index, log, [chance.choice(mine)], [chance.randrange(len(pool()))], None)
         if chance.random() < 0.5:
-            id = mine.pop(chance.randrange(len(mine)))
-            log.say(id=id, begun=True, text=None, batch=None)
-            index.remove(id)
-            log.say(id=id, begun=False, text=None, answer=None)
+            count = min(chance.choice([1, 1, 4]), len(mine))
+            gone = [mine.pop(chance.randrange(len(mine))) for _ in range(count)]
+            for id in gone:
+                log.say(id=id, begun=True, text=None, batch=None)
+            index.remove_batch(gone)
+            for id in gone:
+                log.say(id=id, begun=False, text=None, answer=None)
 
 
 def add(index: Index, log: Log, ids: list[str], texts: list[int], batch: str | None) -> None:

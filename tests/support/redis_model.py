@@ -30,9 +30,9 @@ from neardup.index.redis_store import (
     shared_integrity,
 )
 from neardup.index.redis_store.address import RedisAddress
-from neardup.index.redis_store.enrolment import Enrolled, Enrolment, NewDocuments
+from neardup.index.redis_store.enrolment import Enrolled, Enrolment, EnrolmentBatch
 from neardup.index.redis_store.keyspace import KEPT, Record, State
-from neardup.index.redis_store.removal import Removal
+from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.redis_store.shared_generation import SharedGeneration
 from neardup.index.settings import IndexSettings, new_options
@@ -208,7 +208,7 @@ class Writer:
             generation._documents,
             generation._view,
         )
-        self.removal = Removal(*parts, Counters(), world.lease)
+        self.removal = SharedRemoval(*parts, Counters(), world.lease)
         self.enrolment = Enrolment(*parts, Counters(), self.removal, world.lease)
 
     def work(self, ops: Sequence[Op]) -> None:
@@ -222,7 +222,7 @@ class Writer:
     def add(self, op: Op) -> None:
         ids, texts = [id for id, _ in op.add], [text for _, text in op.add]
         sketched = self.world.sketch(texts)
-        new = NewDocuments(sketched, ids, [None] * len(ids), [None] * len(ids), 0.0)
+        new = EnrolmentBatch(sketched, ids, [None] * len(ids), [None] * len(ids), 0.0)
         found = self.enrolment.add(new, lambda: None, replacing=op.replacing)
         for (id, text), one in zip(op.add, found, strict=True):
             self.world.acknowledged.append((id, text, one))

@@ -17,12 +17,12 @@ from typing import Any
 class Running:
     """A service, its address and its log."""
 
-    def __init__(self, data: Path, *options: str) -> None:
-        self.data = data
-        self.log = data.parent / "log"
+    def __init__(self, data: Path | str, *options: str, log: Path | None = None) -> None:
+        self.data = Path(data)
+        self.log = log or self.data.parent / "log"
         command = [sys.executable, "-m", "neardup", "serve", "--data", str(data), "--port", "0"]
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen([*command, *options], stderr=log)
+        with self.log.open("w") as written:
+            self.process = subprocess.Popen([*command, *options], stderr=written)
         self.url = self.event("listening")["url"]
         self.address = ("127.0.0.1", int(self.url.rpartition(":")[2]))
 
@@ -60,8 +60,8 @@ class Running:
 
 
 @contextmanager
-def running(data: Path, *options: str) -> Iterator[Running]:
-    service = Running(data, *options)
+def running(data: Path | str, *options: str, log: Path | None = None) -> Iterator[Running]:
+    service = Running(data, *options, log=log)
     try:
         yield service
     finally:

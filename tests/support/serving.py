@@ -34,6 +34,7 @@ class Served(TestClient):
 
     @property
     def logged(self) -> list[dict[str, Any]]:
+        assert self.service.log.drain(10)
         return [json.loads(line) for line in self._log.getvalue().splitlines()]
 
     def wait_ready(self) -> None:
@@ -46,11 +47,12 @@ class Served(TestClient):
 
 @contextmanager
 def serving(
-    data: Path,
+    data: Path | str,
     settings: ServiceLimits | None = None,
     *,
     guarded: bool = False,
     golden: GoldenSet | None = None,
+    audited: bool = False,
     **options: Any,
 ) -> Iterator[Served]:
     log = io.StringIO()
@@ -61,13 +63,14 @@ def serving(
         log=Log(log),
         guarded=guarded,
         golden=golden,
+        audited=audited,
     )
     with Served(service, log) as client:
         client.wait_ready()
         yield client
 
 
-def key(data: Path, *scopes: str) -> dict[str, str]:
+def key(data: Path | str, *scopes: str) -> dict[str, str]:
     """The header with a new key."""
     name = "-".join(scopes) or "none"
     return {"Authorization": f"Bearer {ApiKeys(data).add(name, scopes, 'now')}"}

@@ -97,6 +97,7 @@ INDEX_COMMANDS: Final = [
     CommandRow("get", "index_query:get", "Documents", "index get posts 4711"),
     CommandRow("clusters", "index_query:clusters", "Documents", "index clusters posts --most 50"),
     CommandRow("remove", "index_query:remove", "Documents", "index remove posts 4711 4712"),
+    CommandRow("forget", "index_query:forget", "Documents", "index forget posts --older-than 30d"),
     CommandRow("stats", "index:stats", "The whole index", "index stats posts"),
     CommandRow(
         "retune", "index_reindex:retune", "The whole index", "index retune posts --threshold 0.9"

@@ -265,7 +265,7 @@ def describe_config(config: dict[str, Any]) -> str:
     return ", ".join(shown)
 
 
-def parse_age(text: str) -> timedelta:
+def parse_age(text: str, name: str = "--older-than") -> timedelta:
     """Parse a number of hours, days or weeks.
 
     >>> parse_age("30d").days, parse_age("2w").days
@@ -275,5 +275,5 @@ def parse_age(text: str) -> timedelta:
 
     match = re.fullmatch(r"(\d{1,5})([hdw])", text)
     if match is None:
-        raise ParameterError(f"--older-than {text}: give a number and a unit, such as 30d, 12h, 4w")
+        raise ParameterError(f"{name} {text}: give a number and a unit, such as 30d, 12h, 4w")
     return timedelta(days=int(match[1]) * DAYS[match[2]])

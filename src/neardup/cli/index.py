@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from neardup.runtime import Progress
 
 
-Dir = Annotated[Path, argument("DIR", "The folder of the index.")]
+Dir = Annotated[
+    str, argument("DIR", "The folder of the index, or its servers: redis://HOST:PORT?name=NAME.")
+]
+Replicas = Annotated[
+    int,
+    option(
+        "N",
+        "Of an index on Redis: a document is acknowledged when N replicas of its server have it.",
+        "--replicas",
+        panel=OUTPUT,
+        least=0,
+    ),
+]
 IndexKey = Annotated[
     Path | None,
     option("FILE", "The key of an index with --hash siphash.", "--key-file", default="none"),
@@ -37,41 +49,53 @@ TableMemory = Annotated[
 ]
 
 
+def shown(place: str) -> str:
+    """Return a folder or an address as messages show it: without a password."""
+    from neardup.index.redis_store.address import RedisAddress, is_redis
+
+    return str(RedisAddress.parse(place)) if is_redis(place) else place
+
+
 @contextmanager
-def open_to_read(folder: Path, key_file: Path | None) -> Iterator[Index]:
+def open_to_read(place: str, key_file: Path | None) -> Iterator[Index]:
     """Open an index for reading, which is possible while another process writes to it."""
     from neardup.index.index import Index
 
-    with Index.open(folder, read_only=True, key=read_key(key_file)) as index:
+    with Index.open(place, read_only=True, key=read_key(key_file)) as index:
         yield index
 
 
-def previous_lines(folder: Path) -> list[str]:
+def previous_lines(place: str) -> list[str]:
     """Describe the size of the previous generation, if one is kept, and how to delete it."""
     from neardup.formatting import format_bytes
+    from neardup.index.redis_store.address import is_redis
     from neardup.index.stats import previous_bytes
 
+    if is_redis(place):
+        return []
+
     return [
-        f"earlier generation {name}: {format_bytes(size)}; neardup index reindex {folder} "
+        f"earlier generation {name}: {format_bytes(size)}; neardup index reindex {place} "
         f"--undo goes back to it, --forget deletes it"
-        for name, size in previous_bytes(folder).items()
+        for name, size in previous_bytes(Path(place)).items()
     ]
 
 
 @contextmanager
 def open_to_write(
-    folder: Path,
+    place: str,
     key_file: Path | None,
     progress: Progress | None = None,
+    replicas: int = 0,
 ) -> Iterator[Index]:
     """Open an existing index for writing."""
-    from neardup.index.folder import require_index
     from neardup.index.index import Index
+    from neardup.index.place import require_stored
     from neardup.runtime import SILENT
 
-    require_index(folder)
+    require_stored(place)
     say = (progress or SILENT).say
-    with Index.open(folder, key=read_key(key_file), say=say) as index:
+    with Index.open(place, key=read_key(key_file), replicas=replicas, say=say) as index:
         yield index
 
 
@@ -104,12 +128,7 @@ def stats(folder: Dir, key_file: IndexKey = None, as_json: PlainJson = False) ->
 
 
 def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, str]]:
-    from neardup.formatting import format_bytes
-
-    documents = max(figures.documents, 1)
-    buckets, disk = figures.buckets, sum(figures.disk_bytes.values())
     removed = f"   {figures.buried:,} removed, still in tables" if figures.buried else ""
-    files = ", ".join(f"{name} {format_bytes(size)}" for name, size in figures.disk_bytes.items())
     return [
         (
             "documents",
@@ -125,6 +144,17 @@ def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, st
         ("texts", "kept" if about["keep_texts"] else "not kept"),
         *([("within", f"documents of the same {about['within']}")] if about["within"] else []),
         *([("distinguish", str(about["distinguish"]))] if about["distinguish"] else []),
+        *(_folder_lines(figures) if figures.disk_bytes else _server_lines(figures)),
+    ]
+
+
+def _folder_lines(figures: Stats) -> list[tuple[str, str]]:
+    from neardup.formatting import format_bytes
+
+    documents = max(figures.documents, 1)
+    buckets, disk = figures.buckets, sum(figures.disk_bytes.values())
+    files = ", ".join(f"{name} {format_bytes(size)}" for name, size in figures.disk_bytes.items())
+    return [
         (
             "memory",
             f"{format_bytes(figures.index_memory_bytes)}, {figures.bytes_per_document:,.0f} "
@@ -144,8 +174,34 @@ def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, st
     ]
 
 
-def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
+def _server_lines(figures: Stats) -> list[tuple[str, str]]:
+    from neardup.formatting import format_bytes
+
+    used = ", ".join(f"{name} {format_bytes(size)}" for name, size in figures.memory_bytes.items())
+    return [
+        ("servers", f"{used} in use, for all that they have"),
+        ("buckets", f"{figures.buckets.buckets:,}; {figures.buckets.full:,} full"),
+        ("numbers", f"up to {figures.sequence:,}"),
+    ]
+
+
+def verify(
+    folder: Dir,
+    repair: Annotated[
+        bool,
+        flag(
+            "Of an index on Redis: mend what a failover of its servers has left, before.",
+            "--repair",
+        ),
+    ] = False,
+    key_file: IndexKey = None,
+    quiet: Quiet = False,
+) -> None:
     """Read the whole index and list what is wrong; exit code 1 if anything is."""
+    if repair:
+        with open_to_write(folder, key_file) as index:
+            for line in index.repair():
+                print(line)
     with open_to_read(folder, key_file) as index:
         problems, documents = index.verify(), len(index)
     for problem in problems:
@@ -159,13 +215,15 @@ def verify(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None
 def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> None:
     """Rebuild the tables without removed documents, drop old changes, and free disk space."""
     from neardup.formatting import format_bytes
+    from neardup.index.redis_store.address import require_folder
     from neardup.index.stats import tree_bytes
 
-    before = tree_bytes(folder)
+    path = require_folder(folder, "compaction")
+    before = tree_bytes(path)
     with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:
         index.compact()
     if not quiet:
-        print(f"{format_bytes(before)} before, {format_bytes(tree_bytes(folder))} now")
+        print(f"{format_bytes(before)} before, {format_bytes(tree_bytes(path))} now")
         for line in previous_lines(folder):
             print(line)
 
@@ -180,6 +238,7 @@ def export(
     """Write the whole index to one checksummed file, even while another process adds to it."""
     from neardup.errors import UsageError
     from neardup.index.folder import API_KEYS
+    from neardup.index.redis_store.address import is_redis
 
     if file.exists() and not force:
         raise UsageError(f"{file} exists: choose another name, or replace it with --force")
@@ -188,7 +247,7 @@ def export(
     if not quiet:
         size = file.stat().st_size / 10**6
         print(f"{format_count(documents, 'document')}, {size:,.1f} MB in {file}")
-        if (folder / API_KEYS).exists():
+        if is_redis(folder) or (Path(folder) / API_KEYS).exists():
             print(f"the API keys of the service ({API_KEYS}) are not exported")
 
 
@@ -206,4 +265,4 @@ def import_(
     with progress_for(quiet=quiet) as progress:
         documents = import_index(file, folder, progress)
     if not quiet:
-        print(f"{format_count(documents, 'document')} in {folder}")
+        print(f"{format_count(documents, 'document')} in {shown(folder)}")

@@ -28,7 +28,7 @@ from neardup.cli.arguments import (
     option,
 )
 from neardup.cli.console import print_json, print_run, progress_for
-from neardup.cli.index import Dir, IndexKey, TableMemory
+from neardup.cli.index import Dir, IndexKey, Replicas, TableMemory
 from neardup.cli.key_files import read_key
 from neardup.cli.option_values import chosen_options
 from neardup.cli.signatures import with_input_options, with_options
@@ -103,6 +103,7 @@ def build(
     config: Config = None,  # noqa: ARG001 -- its callback reads it
     key_file: IndexKey = None,
     memory: TableMemory = None,
+    replicas: Replicas = 0,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
@@ -130,14 +131,20 @@ def build(
     with (
         progress_for(quiet=quiet or as_json) as progress,
         create_index(
-            folder, given, key, keep_texts=keep_texts, memory=memory, within=within
+            folder,
+            given,
+            key,
+            keep_texts=keep_texts,
+            memory=memory,
+            within=within,
+            replicas=replicas,
         ) as index,
     ):
         say_notes(files, progress)
         columns = Columns(text=text, id=id, within=within, tokens=index.spec.unit == "token")
         filled = fill(index, files, columns, progress, workers=threads, strict=strict)
         print_filled(filled, index, files, quiet, as_json)
-        _check_rejected(filled, max_rejected, folder)
+        _check_rejected(filled, max_rejected, index.path)
 
 
 @with_options(
@@ -183,6 +190,7 @@ def add(
     config: Config = None,  # noqa: ARG001 -- its callback reads it
     key_file: IndexKey = None,
     memory: TableMemory = None,
+    replicas: Replicas = 0,
     workers: Workers = None,
     quiet: Quiet = False,
     as_json: PlainJson = False,
@@ -197,13 +205,22 @@ def add(
     """
     from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
-    from neardup.increments import fetch_increment, group_column, increment_job, open_or_create
-    from neardup.index.folder import require_index
+    from neardup.increments import (
+        INCREMENT,
+        fetch_increment,
+        group_column,
+        increment_job,
+        open_or_create,
+    )
     from neardup.index.load import fill
+    from neardup.index.place import require_stored
+    from neardup.index.redis_store.address import require_folder
 
     matching, key = chosen_options(context, given), read_key(key_file, quiet)
     others: dict[str, Any] = {"memory": memory, "keep_texts": keep_texts or None}
+    others["replicas"] = replicas
     if out is not None:
+        require_folder(folder, INCREMENT)
         if replace:
             raise UsageError(
                 "--replace can't take back rows that earlier outputs have: leave out --replace, "
@@ -239,7 +256,7 @@ def add(
     ):
         if value:
             raise UsageError(f"{name} goes with -o OUT: give both, or leave it out")
-    require_index(folder)
+    require_stored(folder)
     files, threads = find_inputs(inputs, **input_options), check_workers(workers)
     with (
         progress_for(quiet=quiet or as_json) as progress,
@@ -252,7 +269,7 @@ def add(
             index, files, columns, progress, workers=threads, replace=replace, strict=strict
         )
         print_filled(filled, index, files, quiet, as_json)
-        _check_rejected(filled, max_rejected, folder)
+        _check_rejected(filled, max_rejected, index.path)
 
 
 def print_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_json: bool) -> None:
@@ -267,7 +284,7 @@ def print_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_
 
 
 def _load_sketches(
-    folder: Path, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool
+    folder: str, sketches: Path, given: dict[str, Any], quiet: bool, as_json: bool
 ) -> None:
     """Make an index from saved sketches."""
     from neardup.index.from_run import load_sketches
@@ -282,12 +299,12 @@ def _load_sketches(
     print_loaded(loaded, quiet, as_json)
 
 
-def _check_rejected(filled: LoadCounts, allowed: float, folder: Path) -> None:
+def _check_rejected(filled: LoadCounts, allowed: float, place: Path | str) -> None:
     """Raise an error if too many documents were rejected; the others stay in the index."""
     from neardup.pipeline.run_summary import require_few_rejected
 
     is_some = filled.documents > filled.rejected
-    others = f"the others are in {folder}" if is_some else "nothing is added"
+    others = f"the others are in {place}" if is_some else "nothing is added"
     require_few_rejected(
         {"documents": filled.documents, "rejected": filled.rejected},
         dict(filled.reasons.most_common()),

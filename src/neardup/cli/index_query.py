@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from neardup.cli.arguments import PlainJson, argument, flag, option
 from neardup.cli.console import print_json
-from neardup.cli.index import Dir, IndexKey, open_to_read, open_to_write
+from neardup.cli.index import Dir, IndexKey, Replicas, open_to_read, open_to_write
 from neardup.cli.why import explain_document
 from neardup.formatting import format_similarity, format_time, make_printable
 
@@ -96,6 +96,7 @@ def query(
     if explain and similar is not None:
         raise UsageError("--explain shows the nearest documents too: leave out --similar")
     with open_to_read(folder, key_file) as index:
+        where = index.path
         if text is None and file is None:
             if id is not None and (explain or index.get(id) is not None):
                 explain_document(index, id, as_json)
@@ -109,7 +110,7 @@ def query(
                 raise UsageError("--within is for one text: give TEXT or --file")
             if not _answer_lines(index, column, id or "id") and id is not None:
                 raise UsageError(
-                    f"{folder} has no document {id!r}, and no JSON lines came from standard input: "
+                    f"{where} has no document {id!r}, and no JSON lines came from standard input: "
                     "check the id"
                 )
             return
@@ -232,11 +233,12 @@ def get(
     with open_to_read(folder, key_file) as index:
         document = index.get(id, text=True)
         cluster = None if document is None else index.cluster(document.cluster)
+        where = index.path
     if document is None or cluster is None:
-        raise UsageError(f"{folder} has no document {id!r}: check the id")
+        raise UsageError(f"{where} has no document {id!r}: check the id")
     if text and document.text is None:
         raise UsageError(
-            f"{folder} has no text of {id!r}: an index stores texts if it is built with "
+            f"{where} has no text of {id!r}: an index stores texts if it is built with "
             "--keep-texts, and only of documents that were added with one"
         )
     if as_json:
@@ -283,7 +285,7 @@ def clusters(
     Documents that are added between two pages change nothing in the pages that follow.
     """
     with open_to_read(folder, key_file) as index:
-        page = index.clusters(most, after=after)
+        page, where = index.clusters(most, after=after), str(index.path)
     if as_json:
         print_json(asdict(page))
         return
@@ -294,32 +296,104 @@ def clusters(
     for each in page.clusters:
         print(f"{each.size:9,}  {each.number:10}  {make_printable(each.id)}")
     if page.next is not None:
-        again = f"neardup index clusters {quote(str(folder))} --most {most}"
+        again = f"neardup index clusters {quote(where)} --most {most}"
         print(f"more: {again} --after {page.next}")
 
 
 def remove(
     folder: Dir,
-    ids: Annotated[list[str], argument("ID", "The ids of the documents.")],
+    ids: Annotated[list[str] | None, argument("ID", "The ids of the documents.")] = None,
+    ids_file: Annotated[
+        Path | None,
+        option("FILE", "A file with more ids, one a line; - for standard input.", default="none"),
+    ] = None,
     missing_ok: Annotated[
         bool, flag("Ignore ids that the index does not have.", "--missing-ok")
     ] = False,
     key_file: IndexKey = None,
+    replicas: Replicas = 0,
 ) -> None:
-    """Remove documents for good. Copies of a removed one get another witness, or become new."""
+    """Remove documents for good. Copies of a removed one get another witness, or become new.
+
+    Many at once take less time than one after the other.
+    """
     from neardup.errors import UsageError
     from neardup.index.rebuild import count_in_previous
+    from neardup.index.redis_store.address import is_redis
 
-    with open_to_write(folder, key_file) as index:
-        documents = [index.get(id) for id in ids]
-        missing = [id for id in ids if not index.remove(id)]
-    print(f"{len(ids) - len(missing):,} removed")
-    numbers = {document.number for document in documents if document is not None}
-    for name, count in count_in_previous(folder, sorted(numbers)).items():
+    if not ids and ids_file is None:
+        raise UsageError("no documents to remove: give their ids, or --ids-file")
+    wanted = [*(ids or ()), *(_read_ids(ids_file) if ids_file is not None else ())]
+    with open_to_write(folder, key_file, replicas=replicas) as index:
+        before, where = [index.get(id) for id in wanted], index.path
+        removed = index.remove_batch(wanted)
+    missing = [id for id, done in zip(wanted, removed, strict=True) if not done]
+    print(f"{sum(removed):,} removed")
+    numbers = {document.number for document in before if document is not None}
+    previous = {} if is_redis(folder) else count_in_previous(Path(folder), sorted(numbers))
+    for name, count in previous.items():
         print(
             f"the earlier generation {name} still has {count:,} of them: neardup index "
             f"reindex {folder} --forget deletes it"
         )
     if missing and not missing_ok:
         shown = ", ".join(map(repr, missing[:5]))
-        raise UsageError(f"{folder} has no document {shown}: check the ids, or use --missing-ok")
+        raise UsageError(f"{where} has no document {shown}: check the ids, or use --missing-ok")
+
+
+def _read_ids(file: Path) -> list[str]:
+    """Return the ids of a file or of standard input; blank lines are skipped."""
+    text = sys.stdin.read() if str(file) == "-" else _read(file)
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def forget(
+    folder: Dir,
+    older_than: Annotated[
+        str, option("DURATION", "Such as 30d, 12h or 90min; required.", default=False)
+    ],
+    by: Annotated[
+        str | None,
+        option(
+            "FIELD",
+            "The field of the metadata that has the date of a document, as seconds since 1970 or "
+            "text; documents without it stay.",
+            default="the time when it was added",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, flag("Remove nothing: show how many documents are older.", "--dry-run")
+    ] = False,
+    key_file: IndexKey = None,
+    as_json: PlainJson = False,
+) -> None:
+    """Remove the documents that are older than a duration, as neardup index remove does.
+
+    If it is stopped, the same command removes the rest. A running service does it by itself:
+    neardup serve --forget-older-than. --dry-run works beside it.
+    """
+    from neardup.formatting import format_count, parse_duration
+    from neardup.index.stats import previous_bytes
+
+    duration = parse_duration(older_than, "--older-than")
+    opened = open_to_read if dry_run else open_to_write
+    with opened(folder, key_file) as index:
+        result = index.forget(duration, by=by, dry_run=dry_run)
+        left = len(index)
+    if as_json:
+        print_json(asdict(result) | {"dry_run": dry_run, "index_documents": left})
+        return
+    where = "were added" if by is None else f"have a date in {by}"
+    done = "would be removed" if dry_run else "removed"
+    print(
+        f"{result.documents:,} {done}, which {where} before {format_time(result.before)}; "
+        f"{format_count(left, 'document')} in {folder}"
+    )
+    if result.undated:
+        print(f"{format_count(result.undated, 'document')} without a date in {by}: kept")
+    if result.documents and not dry_run:
+        for name in previous_bytes(Path(folder)):
+            print(
+                f"the earlier generation {name} may still have some of them: neardup index "
+                f"reindex {folder} --forget deletes it"
+            )

@@ -239,7 +239,7 @@ def _print_record(done: Reindexed) -> None:
     )
 
 
-def _print_reindexed(done: Reindexed, folder: Path, undone: bool) -> None:
+def _print_reindexed(done: Reindexed, folder: str, undone: bool) -> None:
     from neardup.wording import format_method
 
     options, omitted = done.options, f", {len(done.missing):,} left out" if done.missing else ""

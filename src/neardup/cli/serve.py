@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from neardup.cli.arguments import KEY_HELP, PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
+from neardup.cli.index import shown
 from neardup.cli.key_files import read_api_key, read_key
 from neardup.cli.option_values import chosen_options, use_config
 from neardup.cli.settings import SUPPLIED_KEY
@@ -18,17 +20,18 @@ from neardup.cli.signatures import with_options
 from neardup.formatting import format_time
 from neardup.option_table import given_options
 
-LISTEN, INDEX, GOLDEN, LIMITS = "Network", "Index", "Golden set", "Limits"
+LISTEN, INDEX, GOLDEN, LIMITS, LOG = "Network", "Index", "Golden set", "Limits", "Log"
 
 
 @with_options("neardup serve", panel=INDEX)
 def serve(
     context: typer.Context,
     data: Annotated[
-        Path,
+        str,
         option(
             "DIR",
-            "The folder of the index; a new index is made if it has none.",
+            "The folder of the index, or its servers: redis://HOST:PORT?name=NAME. A new index is "
+            "made if there is none.",
             default=False,
             panel=INDEX,
         ),
@@ -82,6 +85,35 @@ def serve(
             panel=INDEX,
         ),
     ] = None,
+    forget_older_than: Annotated[
+        str | None,
+        option(
+            "DURATION",
+            "Remove documents that are older, such as 30d or 12h, while the service runs.",
+            default="keep all",
+            panel=INDEX,
+        ),
+    ] = None,
+    forget_by: Annotated[
+        str | None,
+        option(
+            "FIELD",
+            "The field of the metadata that has the date of a document, as seconds since 1970 or "
+            "text; documents without it stay.",
+            default="the time when it was added",
+            panel=INDEX,
+        ),
+    ] = None,
+    replicas: Annotated[
+        int,
+        option(
+            "N",
+            "Of an index on Redis: a document is acknowledged when N replicas of its server have "
+            "it.",
+            panel=INDEX,
+            least=0,
+        ),
+    ] = 0,
     host: Annotated[
         str,
         option(
@@ -152,17 +184,32 @@ def serve(
             panel=LIMITS,
         ),
     ] = None,
+    log_file: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Append the log to a file; SIGHUP makes it again after it was moved.",
+            default="standard error",
+            panel=LOG,
+        ),
+    ] = None,
+    audit: Annotated[
+        bool,
+        flag("Log which key added or removed which ids; without it, no ids are logged.", panel=LOG),
+    ] = False,
     **given: Any,
 ) -> None:
     """Run an index as an HTTP service: check, add and remove documents.
 
-    Logs are JSON lines on standard error. After SIGTERM or Ctrl-C running requests are finished.
+    Logs are JSON lines. After SIGTERM or Ctrl-C running requests are finished.
     """
     require_server()
     from neardup import runtime
     from neardup.errors import SpecMismatch, UsageError
+    from neardup.formatting import parse_duration
+    from neardup.index.expiry import Retention
     from neardup.index.index import Index
-    from neardup.index.open_index import check_settings
+    from neardup.index.place import check_settings
     from neardup.index.settings import parse_budget
     from neardup.keys import to_key
     from neardup.service.background import GoldenSet
@@ -172,16 +219,22 @@ def serve(
     from neardup.service.server import create_app, listen, run, tune_process
 
     tune_process()
-    log = Log()
+    limits = ServiceLimits().with_limits(limit or ())
+    log = Log(file=log_file, most=limits.log_bytes)
+    context.call_on_close(log.drain)  # before an error that ends the command is shown
 
     def warn(message: str) -> None:
         log.event("message", message=message)
 
     runtime.say = warn
-    limits = ServiceLimits().with_limits(limit or ())
     key, next_key = (read_key(file, say=warn) for file in (key_file, next_key_file))
     matching = chosen_options(context, given)
     budget, texts = parse_budget(memory), keep_texts or None
+    if forget_by is not None and forget_older_than is None:
+        raise UsageError("--forget-by goes with --forget-older-than: give both, or leave it out")
+    retention = None
+    if forget_older_than is not None:
+        retention = Retention(parse_duration(forget_older_than, "--forget-older-than"), forget_by)
     # What can be refused is refused before the service listens, and before anything is written.
     try:
         check_settings(data, to_key(key), matching, texts, within)
@@ -194,7 +247,7 @@ def serve(
     guarded = check_access(data, host, proxy, log, supplied)
 
     def load(say: Say) -> Index:
-        return Index.open(data, say=say, **options)
+        return Index.open(data, say=say, replicas=replicas, **options)
 
     watched = None if golden is None else GoldenSet.read(golden, golden_texts)
     with listen(host, port) as bound:
@@ -208,6 +261,8 @@ def serve(
             golden_every=golden_every,
             next_key=next_key,
             supplied_key=supplied,
+            audited=audit,
+            retention=retention,
         )
         run(create_app(service), bound, proxy)
 
@@ -249,23 +304,25 @@ def supplied_key(file: Path | None) -> str | None:
     return key
 
 
-def check_access(data: Path, host: str, proxy: str | None, log: Any, supplied: str | None) -> bool:
+def check_access(data: str, host: str, proxy: str | None, log: Any, supplied: str | None) -> bool:
     """Return whether API keys are required; refuse to serve other machines without any."""
     from neardup.errors import UsageError
     from neardup.service.access import is_loopback
     from neardup.service.api_keys import ApiKeys
 
-    keys = ApiKeys(data, supplied)
-    if not keys.all() and (proxy is not None or not is_loopback(host)):
+    with closing(ApiKeys(data, supplied)) as keys:
+        stored, guarded = keys.all(), keys.guarded
+    if not stored and (proxy is not None or not is_loopback(host)):
         what = "a proxy (--proxy)" if is_loopback(host) else host
         other = "leave out --proxy" if is_loopback(host) else "listen on 127.0.0.1"
         raise UsageError(
             f"{what} can be reached from other machines, and there is no API key: add one with "
-            f"neardup keys add NAME --data {data}, supply one with --api-key-file, or {other}"
+            f"neardup keys add NAME --data {shown(data)}, supply one with --api-key-file, or "
+            f"{other}"
         )
-    if not keys.guarded:
+    if not guarded:
         log.event("open", message="there are no API keys: every program on this machine has access")
-    return keys.guarded
+    return guarded
 
 
 keys = typer.Typer(
@@ -275,7 +332,14 @@ keys = typer.Typer(
     no_args_is_help=True,
 )
 
-Data = Annotated[Path, option("DIR", "The data folder of the service.", default=False)]
+Data = Annotated[
+    str,
+    option(
+        "DIR",
+        "The data folder of the service, or the servers of its index: redis://HOST:PORT?name=NAME.",
+        default=False,
+    ),
+]
 KeyName = Annotated[str, argument("NAME", "The name of the key: what or whom it is for.")]
 
 
@@ -295,39 +359,62 @@ def add_key(
             default="read and write",
         ),
     ] = None,
+    rate: Annotated[
+        int | None,
+        option(
+            "N",
+            "Documents per second; 0 is no limit.",
+            default="the limit key_rate of the service",
+            least=0,
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        option("AGE", "Refuse it after this time, such as 90d (days), 12h or 4w.", default="never"),
+    ] = None,
 ) -> None:
     """Make a key and print it once: only a hash of it is stored."""
     import sys
     import time
 
-    from neardup.index.folder import read_generations
+    from neardup.cli.cache import parse_age
+    from neardup.index.place import is_stored
     from neardup.service.api_keys import READ, WRITE, ApiKeys
 
-    read_generations(data)  # a folder with other files is refused
-    api_keys = ApiKeys(data)
-    first = not api_keys.guarded
+    now = time.time()
+    age = None if expires is None else parse_age(expires, "--expires")
+    end = None if age is None else format_time(now + age.total_seconds())
+    is_stored(data)  # a folder with other files is refused
     chosen = tuple(scope or (READ, WRITE))
-    print(api_keys.add(name, chosen, format_time(time.time())))
+    with closing(ApiKeys(data)) as api_keys:
+        first = not api_keys.guarded
+        print(api_keys.add(name, chosen, format_time(now), rate=rate, expires=end))
     effect = "; requests without a key are refused from now on" if first else ""
-    note = f"key {name} ({', '.join(chosen)}), shown this once: Authorization: Bearer KEY{effect}"
+    until = "" if end is None else f", until {end}"
+    rights = ", ".join(chosen) + until
+    note = f"key {name} ({rights}), shown this once: Authorization: Bearer KEY{effect}"
     print(note, file=sys.stderr)
 
 
 @keys.command("list", cls=Command, epilog="Example: neardup keys list --data posts")
 def list_keys(data: Data, as_json: PlainJson = False) -> None:
-    """List the keys: name, scopes, time of creation."""
+    """List the keys: name, scopes, time of creation; a rate of its own and when it expires."""
     from neardup.service.api_keys import ApiKeys
 
-    _require_folder(data)
-    api_keys = ApiKeys(data).all()
+    _require_place(data)
+    with closing(ApiKeys(data)) as listed:
+        api_keys = listed.all()
     if as_json:
-        rows = ({"name": k.name, "scopes": k.scopes, "created": k.created} for k in api_keys)
-        print_json(list(rows))
+        listed_fields = ("name", "scopes", "created", "rate", "expires")
+        print_json([{name: getattr(key, name) for name in listed_fields} for key in api_keys])
         return
     if not api_keys:
-        print(f"no keys in {data}: neardup keys add NAME --data {data} makes one")
+        where = shown(data)
+        print(f"no keys in {where}: neardup keys add NAME --data {where} makes one")
     for key in api_keys:
-        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}")
+        rate = "" if key.rate is None else f"\trate {key.rate}"
+        until = "" if key.expires is None else f"\tuntil {key.expires}"
+        print(f"{key.name}\t{','.join(key.scopes)}\t{key.created}{rate}{until}")
 
 
 @keys.command("revoke", cls=Command, epilog="Example: neardup keys revoke crawler --data posts")
@@ -335,16 +422,18 @@ def revoke_key(name: KeyName, data: Data) -> None:
     """Revoke a key: requests with it are refused from now on."""
     from neardup.service.api_keys import ApiKeys
 
-    _require_folder(data)
-    ApiKeys(data).revoke(name)
+    _require_place(data)
+    with closing(ApiKeys(data)) as api_keys:
+        api_keys.revoke(name)
     print(f"revoked {name}")
 
 
-def _require_folder(data: Path) -> None:
+def _require_place(data: str) -> None:
     """Refuse a folder that does not exist, or is not that of a service."""
     from neardup.errors import UsageError
-    from neardup.index.folder import read_generations
+    from neardup.index.place import is_stored
+    from neardup.index.redis_store.address import is_redis
 
-    if not data.exists():
+    if not is_redis(data) and not Path(data).exists():
         raise UsageError(f"{data} does not exist: give the data folder of a service")
-    read_generations(data)
+    is_stored(data)

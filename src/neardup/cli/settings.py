@@ -36,7 +36,7 @@ NOT_IN_FILES: Final = frozenset({"config", "help_all", "no_config", "version", "
 ONLY_TYPED: Final = frozenset(
     {
         *("out", "removed", "report", "force"),
-        *("key_file", "next_key_file", "api_key_file", "data", "host", "proxy"),
+        *("key_file", "next_key_file", "api_key_file", "data", "host", "proxy", "log_file"),
     }
 )
 """Parameters that a file which is only found must not set: it may come with foreign data, and they

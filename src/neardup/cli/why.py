@@ -27,7 +27,11 @@ MARKS = {False: ("[", "]"), True: ("\x1b[7m", "\x1b[27m")}
 
 def why(
     where: Annotated[
-        Path, argument("RUN", "The folder of a finished run, or of an index.", readable=False)
+        str,
+        argument(
+            "RUN",
+            "The folder of a finished run, or of an index; or its servers: redis://HOST:PORT.",
+        ),
     ],
     id: Annotated[str, argument("ID", "The id of the document, or of a run its file:row.")],
     other: Annotated[
@@ -57,18 +61,20 @@ def why(
     """
     from neardup.errors import UsageError
     from neardup.index.folder import is_index
+    from neardup.index.redis_store.address import is_redis
     from neardup.pipeline.budget import check_workers
     from neardup.pipeline.output import WORK_FOLDER, is_run
     from neardup.pipeline.run_progress import no_run_error
 
-    if is_run(where):
-        _explain_run(where, id, other, nearest, key_file, check_workers(workers), quiet, as_json)
+    folder = None if is_redis(where) else Path(where)
+    if folder is not None and is_run(folder):
+        _explain_run(folder, id, other, nearest, key_file, check_workers(workers), quiet, as_json)
         return
-    if (where / WORK_FOLDER).exists() and not is_index(where):
-        raise no_run_error(where)
-    if not where.is_dir() or not any(where.iterdir()):
+    if folder is not None and (folder / WORK_FOLDER).exists() and not is_index(folder):
+        raise no_run_error(folder)
+    if folder is not None and (not folder.is_dir() or not any(folder.iterdir())):
         raise UsageError(
-            f"{where} holds neither a finished run nor an index: give the folder of one"
+            f"{folder} holds neither a finished run nor an index: give the folder of one"
         )
     with open_to_read(where, key_file) as index:
         if other is None:

@@ -30,7 +30,8 @@ class Answer:
     reason: str | None = None
     """Why it was rejected."""
     again: bool = False
-    """The document was stored before with this id and content, so nothing was added."""
+    """The document was stored before with this id and content, so nothing was added; its metadata
+    and its text are replaced if that was asked for."""
 
     @property
     def is_copy(self) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from neardup.errors import UsageError
 from neardup.index.answer import Answer
 from neardup.index.arrivals import ArrivalSketcher, Groups, SketchedTexts
-from neardup.index.planner import AddRequest, CallRequest, RemoveRequest
+from neardup.index.planner import AddRequest, CallRequest
 from neardup.index.request_queue import RequestQueue
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import Counters, Stats
@@ -197,9 +197,9 @@ class BaseGeneration(ABC):
         )
         return queue.put(request_to_add).done
 
-    def remove(self, id: str) -> bool:
-        """Remove a document; return whether it existed."""
-        return self.require_queue().put(RemoveRequest(id)).done.result()
+    @abstractmethod
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        """Remove documents; return for each id whether a document had it."""
 
     def between_commits(self, call: Callable[[], T]) -> T:
         """Have the writer thread call a function between two commits; return its result."""

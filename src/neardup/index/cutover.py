@@ -1,8 +1,9 @@
 """Bring another generation of an index in step with the current one, then switch to it.
 
 A `Follower` copies documents from the store of one generation to another, under the same numbers.
-First it adds and removes all documents that differ. After that it follows the list of changes of
-the source; if that list was cut short meanwhile, it compares all documents again. Writers go on.
+First it adds and removes all documents that differ, and compares their metadata. After that it
+follows the list of changes of the source; if that list was cut short meanwhile, it compares all
+documents again. Writers go on.
 
 The cutover follows the last changes and writes index.json, between two commits. In the same process
 the writer thread does it. A process that writes elsewhere finds the generation in next.json, where
@@ -34,7 +35,7 @@ from neardup.index.arrivals import SignatureCodec
 from neardup.index.generation import Generation
 from neardup.index.open_index import OpenIndex
 from neardup.index.settings import IndexSettings
-from neardup.index.store import ADDED, REMOVED, Row, Store, StoreChange
+from neardup.index.store import ADDED, MOVED, REMOVED, Row, Store, StoreChange
 from neardup.index.validation import decode_text
 from neardup.keys import Key, to_key
 from neardup.runtime import SILENT, Progress
@@ -204,8 +205,29 @@ class Follower:
         if len(missing):
             self._progress.stage("indexing anew", len(missing), "documents")
         self._add(missing.tolist())
+        if len(existing):
+            self._compare_metadata()
         self.sequence = sequence
         return len(missing)
+
+    def _compare_metadata(self) -> None:
+        """Give all documents of the target the metadata that they have in the source."""
+        last = self.target.store.last_number()
+        for after in range(0, last, CHANGES_AT_ONCE):
+            until = min(after + CHANGES_AT_ONCE, last)
+            wanted = dict(self.source.metadata(after, until))
+            existing = self.target.store.metadata(after, until)
+            self._update_metadata([n for n, has in existing if wanted.get(n, has) != has])
+
+    def _update_metadata(self, numbers: list[int]) -> None:
+        wanted, existing = self.source.rows(numbers), self.target.store.rows(numbers)
+        changed = [
+            row._replace(metadata=wanted[number].metadata)
+            for number, row in existing.items()
+            if number in wanted and wanted[number].metadata != row.metadata
+        ]
+        if changed:
+            self.target.update(changed)
 
     def _changes(self) -> list[StoreChange] | None:
         """Return the next changes; None if they have been dropped."""
@@ -221,12 +243,26 @@ class Follower:
             # Removals first: the id may belong to another document since then.
             self._remove([change.number for change in changes if change.op == REMOVED])
             self._add(sorted(change.number for change in changes if change.op == ADDED))
+            self._update(sorted({change.number for change in changes if change.op == MOVED}))
             self.sequence = changes[-1].seq
         return len(changes)
 
+    def _update(self, numbers: list[int]) -> None:
+        """Give documents of the target the metadata and the text that they have in the source.
+
+        By the specification of the target, their content may be another one now.
+        """
+        for start in range(0, len(numbers), AT_ONCE):
+            existing = self.target.store.rows(numbers[start : start + AT_ONCE])
+            rows, texts, groups = self._read_texts(list(existing))
+            if rows:
+                self.target.carry(rows, texts, groups, replace=True).result()
+            carried = {row.number for row in rows}
+            self._update_metadata([number for number in existing if number not in carried])
+
     def _remove(self, numbers: list[int]) -> None:
-        for row in self.target.store.rows(numbers).values():
-            self.target.remove(row.id)
+        rows = self.target.store.rows(numbers)
+        self.target.remove_batch([row.id for row in rows.values()])
         for number in numbers:
             self._dropped.pop(number, None)
 
@@ -250,13 +286,22 @@ class Follower:
         Also their texts, and the hashes of their groups.
         """
         existing = self.target.store.rows(numbers)
+        missing = [number for number in numbers if number not in existing]
+        rows, texts, groups = self._read_texts(missing)
+        read = {row.number for row in rows}
+        left = self.source.rows([number for number in missing if number not in read])
+        self._dropped |= {row.number: (row.id, NO_TEXT) for row in left.values()}
+        return rows, texts, groups
+
+    def _read_texts(
+        self, numbers: list[int]
+    ) -> tuple[list[Row], list[str], NDArray[np.uint64] | None]:
+        """Return the documents of the source that have a text, their texts and groups."""
         with self.source.snapshot():  # or one could be removed before its text is read
             source_rows = self.source.rows(numbers)
-            rows = [source_rows[number] for number in sorted(source_rows) if number not in existing]
-            texts = self._texts.of(rows)
+            texts = self._texts.of([source_rows[number] for number in sorted(source_rows)])
             signatures = self.source.blobs("signatures", list(texts)) if self._codec.hashes else {}
-        self._dropped |= {row.number: (row.id, NO_TEXT) for row in rows if row.number not in texts}
-        rows = [row for row in rows if row.number in texts]
+        rows = [source_rows[number] for number in sorted(source_rows) if number in texts]
         apart = self._codec.unpack_apart(signatures[row.number] for row in rows)
         groups = self._codec.groups(apart)
         return rows, [texts[row.number] for row in rows], groups
@@ -268,7 +313,7 @@ class Follower:
         stored = self.target.answer(lambda view: view.rows_by_id([row.id for row in rows]))
         for row in stored.values():
             if row.number in self._only_in_target:
-                self.target.remove(row.id)
+                self.target.remove_batch([row.id])
 
     def _count(self, rows: list[Row], done: Future[list[Answer]]) -> None:
         """Wait for a commit; count its documents, and record those that were rejected."""

@@ -25,16 +25,14 @@ from neardup.verify import Comparison
 KEPT = -1
 """The witness of a document that is kept."""
 SLICE_BYTES = 32 << 20
-"""Approximate size of the stored shingles that are loaded and compared together."""
-FIRST_DOCUMENTS, MOST_DOCUMENTS = 64, 512
-"""Stored documents per read: in the first read, and at most once their sizes are known."""
+"""Size of the stored shingles that are loaded and compared together; one document may have more."""
 
 
 class CandidateSource(Protocol):
     """Access to the stored documents that arrivals are compared with; see `View`."""
 
     def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]: ...
-    def shingles(self, numbers: Sequence[int]) -> dict[int, bytes]: ...
+    def first_shingles(self, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]: ...
     def signatures(self, numbers: Sequence[int]) -> NDArray[Any]: ...
 
 
@@ -186,18 +184,11 @@ class Decider:
         if not self._by_sets(arrivals):
             yield 0, len(distinct), {}
             return
-        start = end = size = 0
-        count = FIRST_DOCUMENTS
-        sets: dict[int, bytes] = {}
-        while end < len(distinct):
-            chunk = distinct[end : end + count].tolist()
-            sets |= source.shingles(chunk)
-            end += len(chunk)
-            size = sum(map(len, sets.values()))
-            count = min(max((SLICE_BYTES - size) * len(sets) // max(size, 1), 1), MOST_DOCUMENTS)
-            if size >= SLICE_BYTES or end == len(distinct):
-                yield start, end, sets
-                start, sets = end, {}
+        start = 0
+        while start < len(distinct):
+            sets, count = source.first_shingles(distinct[start:].tolist(), SLICE_BYTES)
+            yield start, start + count, sets
+            start += count
 
     def _compare_slice(
         self,

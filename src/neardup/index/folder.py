@@ -237,20 +237,44 @@ class Lock:
     """The lock of the one process that writes; released when that process ends in any way."""
 
     def __init__(self, folder: Path, name: str = LOCK) -> None:
-        path = folder / name
+        self._folder, self._name = folder, name
+        self._handle = self._take()
+
+    def _take(self) -> int:
+        """Lock the file, which is made if it does not exist, and return its handle."""
+        path = self._folder / self._name
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise write_error(path, error) from None
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip()
-            os.close(self._handle)
-            raise IndexLocked(f"{folder} {LOCK_HELD[name].format(holder or 'another')}") from None
+            holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "another"
+            os.close(handle)
+            held = LOCK_HELD[self._name].format(holder)
+            raise IndexLocked(f"{self._folder} {held}") from None
         with suppress(OSError):  # a full disk: messages can't name the process
-            os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, str(os.getpid()).encode(), 0)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+        return handle
+
+    def require_held(self) -> None:
+        """Take the lock again if its file was deleted or replaced.
+
+        Called by one thread at a time, before a commit.
+
+        Raises:
+            IndexLocked: If another process has taken it meanwhile.
+        """
+        own = os.fstat(self._handle)
+        with suppress(OSError):
+            status = os.stat(self._folder / self._name)
+            if (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino):
+                return
+        handle, former = self._take(), self._handle
+        self._handle = handle
+        os.close(former)
 
     def release(self) -> None:
         """Let another process hold it."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from neardup.errors import FormatError, UsageError
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.load import Loader, new_index
+from neardup.index.redis_store.address import require_folder
 from neardup.index.settings import DISTINGUISH, POINT_NAMES, IndexSettings, changed, options_of
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
@@ -89,6 +90,7 @@ def load_sketches(
         progress: Receives the progress.
         clock: Returns the time at which the documents are added.
     """
+    target = require_folder(path, "what a run has saved (--from)")
     sketches = Path(run)
     saved = SketchSet.open(find_sketch_folder(sketches))
     _check(saved, sketches)
@@ -103,7 +105,7 @@ def load_sketches(
     everything = Sketches(saved.shards, saved.files)
     _require_keys(everything, settings, sketches)
     decided = _run_decisions(sketches, saved, everything, record)
-    with new_index(Path(path), settings) as loader:
+    with new_index(target, settings) as loader:
         names = _Names(Catalogue.of(everything))
         progress.stage("loading", len(everything), "documents")
         for block in everything.blocks:

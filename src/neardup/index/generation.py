@@ -28,6 +28,7 @@ from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.integrity import find_problems
 from neardup.index.lookup import LookupTables
+from neardup.index.removal import remove_ids
 from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings
 from neardup.index.shadow import Shadow
@@ -67,6 +68,8 @@ class Generation(BaseGeneration):
         self.store, self.key, self.lock, self._say = store, key, lock, how.say
         self.snapshot_sequence = 0
         self._writes, self._adopted, self._closed = lock is not None, False, False
+        if lock is not None:
+            store.guard = lock.require_held
         self._spills = snapshot.SpillFolders(
             store.path.parent, how.memory, read_only=not self._writes
         )
@@ -124,12 +127,16 @@ class Generation(BaseGeneration):
         if not self._adopted:
             self.close()
 
-    def adopt(self, counters: Counters) -> None:
-        """Let an open index own it, which has its own lock and closes it.
+    def adopt(self, counters: Counters, lock: folder.Lock | None) -> None:
+        """Let an open index own it, which closes it.
 
-        `counters` are those of the index, which are counted on.
+        Args:
+            counters: Those of the index, which are counted on.
+            lock: The lock of the index; None if it only reads.
         """
         self._adopted, self.counters = True, counters
+        if lock is not None:
+            self.store.guard = lock.require_held
         self.sketcher = replace(self.sketcher, counters=counters)
         if self.writer is not None:
             self.writer.go_on_counting(counters)
@@ -210,8 +217,13 @@ class Generation(BaseGeneration):
         if self.writer is not None:
             writer = self.writer
             return self.between_commits(lambda: find_problems(self.store, writer.view))
-        with self._refreshing, self.store.snapshot():
-            return find_problems(self.store, self._catch_up())
+        with self._refreshing:
+            while True:
+                view = self._catch_up()
+                with self.store.snapshot():
+                    # Tables that are loaded again could be of a later state than this one.
+                    if snapshot.catch_up(view.tables, self.store, view.codec):
+                        return find_problems(self.store, view)
 
     # Writing
 
@@ -222,19 +234,36 @@ class Generation(BaseGeneration):
         return self.writer
 
     def carry(
-        self, rows: Sequence[Row], texts: Sequence[str], apart: NDArray[np.uint64] | None
+        self,
+        rows: Sequence[Row],
+        texts: Sequence[str],
+        apart: NDArray[np.uint64] | None,
+        *,
+        replace: bool = False,
     ) -> Future[list[Answer]]:
         """Add documents of another generation, which keep their numbers, times and metadata.
 
-        `apart` has the hashes of their groups, if they have groups.
+        `apart` has the hashes of their groups, if they have groups; with `replace` they are here
+        already, with other metadata or another text.
         """
         return self.submit_texts(
             [row.id for row in rows],
             texts,
             [row.metadata for row in rows],
             apart,
+            replace=replace,
             carried=[(row.number, row.added) for row in rows],
         )
+
+    def update(self, rows: Sequence[Row]) -> None:
+        """Store other metadata for documents."""
+        writer = self.require_writer()
+        self.between_commits(lambda: writer.update(rows))
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        """Remove documents; return for each id whether a document had it."""
+        self.require_writer()
+        return remove_ids(self, ids)
 
     def number_after(self, other: Store) -> None:
         """Give new documents and changes larger numbers than another store has given."""

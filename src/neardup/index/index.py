@@ -19,12 +19,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
 from neardup.errors import Conflict, ParameterError, UsageError
 from neardup.explanation import PairVerdict
-from neardup.formatting import format_count
+from neardup.formatting import format_count, parse_duration
 from neardup.index import cutover, rebuild
 from neardup.index.answer import (
     PAGE_TEXT_BYTES,
@@ -39,6 +40,7 @@ from neardup.index.answer import (
 from neardup.index.arrivals import Groups
 from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import ExportedStore, describe_additions, export_store
+from neardup.index.expiry import ExpiryPass, Forgotten
 from neardup.index.explain import (
     DocumentExplanation,
     Explanation,
@@ -51,7 +53,7 @@ from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
-from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.redis_store.address import RedisAddress, is_redis, not_on_redis
 from neardup.index.redis_store.open_servers import OpenServers
 from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings, parse_budget
@@ -164,6 +166,11 @@ class Index:
         stored: Stored = {"keep_texts": keep_texts, "within": within, "read_only": read_only}
         if is_redis(path):
             address = RedisAddress.parse(str(path))
+            if memory is not None:
+                raise ParameterError(
+                    "memory is that of the tables of an index in a folder: leave it out, servers "
+                    "have a limit of their own (maxmemory)"
+                )
             return cls(OpenServers.open(address, *required, how, replicas=replicas, **stored))
         if replicas:
             raise ParameterError("replicas are those of Redis servers: leave them out for a folder")
@@ -215,10 +222,7 @@ class Index:
     def _in_folder(self, wanted: str) -> OpenIndex:
         """Return the open folder; raise UsageError if the index is on servers."""
         if isinstance(self._opened, OpenServers):
-            raise UsageError(
-                f"{self.path} is on Redis, where an index has no {wanted}: docs/cluster.md says "
-                "what to do instead"
-            )
+            raise not_on_redis(self._opened.path, wanted)
         return self._opened
 
     @property
@@ -275,14 +279,15 @@ class Index:
         """Judge a document and store it, in one step.
 
         If the id is stored with the same content, its answer is repeated with `again` set, and
-        nothing is added.
+        nothing is added; with `replace`, its metadata and its text are replaced.
 
         Args:
             id: The document's id, up to 1,024 bytes of UTF-8.
             text: Its text; a list of token ids if the specification is of tokens.
             metadata: A dictionary that is stored with the document, as JSON.
-            replace: Replace a stored document that has this id and another content. Without it such
-                an id is a `Conflict`.
+            replace: Replace a stored document that has this id. Without it, an id with another
+                content is a `Conflict`. With the same content, its number, witness and cluster
+                stay, and its metadata and text are those of this call.
             within: The group of the document, if the index was made with `within`: it is compared
                 with documents of the same group only. Those without one are a group, too.
 
@@ -444,7 +449,7 @@ class Index:
         >>> counts["kept"], counts["removed"]
         (1, 1)
         """
-        return add_increment(self._in_folder("an increment"), job, folder, progress)
+        return add_increment(self._in_folder("an increment (-o)"), job, folder, progress)
 
     def remove(self, id: str) -> bool:
         """Remove a document. Its copies are judged again in the same commit.
@@ -459,7 +464,94 @@ class Index:
         >>> index.remove("1"), index.remove("1")
         (True, False)
         """
-        return self._opened.generation.remove(id)
+        return self.remove_batch([id])[0]
+
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        """Remove many documents. Their copies are judged again once, without any of them.
+
+        It takes as many commits as the documents and their copies need, so that other threads are
+        served in between. If the process ends before it returns, some of them are removed.
+
+        Args:
+            ids: The ids of the documents.
+
+        Returns:
+            For each id, whether a document had it; of a repeated id, for the first one.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "one two six")
+        >>> index.remove_batch(["1", "3", "2"])
+        [True, False, True]
+        """
+        with self._opened.while_open() as generation:
+            return generation.remove_batch(ids)
+
+    def forget(
+        self,
+        older_than: str | float | timedelta,
+        *,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Remove the documents that are older than a duration, as `remove_batch` does.
+
+        If the process ends meanwhile, the next call removes the rest.
+
+        Args:
+            older_than: The duration: `"30d"`, `"12h"`, a number of seconds or a timedelta.
+            by: The field of the metadata that has the date of a document: seconds since 1970 or a
+                date as text. Documents without it stay, and are counted. By default it is the time
+                when a document was added.
+            dry_run: Remove nothing; possible on an index that was opened read-only, too.
+
+        Returns:
+            How many documents were removed, and how many have no date.
+
+        >>> index = _example()
+        >>> _ = index.add("2", "one two six", metadata={"seen": "2020-02-02"})
+        >>> index.forget("30d", by="seen").documents
+        1
+        """
+        expiry = self.forget_in_steps(older_than, by=by)
+        for _ in expiry.find():
+            pass
+        expiry.found.require_dates()
+        if dry_run:
+            return expiry.found
+        for _ in expiry.remove():
+            pass
+        return expiry.result
+
+    def forget_in_steps(
+        self,
+        older_than: str | float | timedelta,
+        *,
+        by: str | None = None,
+        now: float | None = None,
+    ) -> ExpiryPass:
+        """Prepare a pass that forgets documents in steps, for a service that does so beside others.
+
+        Args:
+            older_than: As in `forget`.
+            by: As in `forget`.
+            now: The time, in seconds since 1970; by default that of the clock of the index.
+
+        Returns:
+            The pass, whose steps `find` and `remove` are to be called.
+
+        >>> index = _example()
+        >>> expiry = index.forget_in_steps("30d", now=4e9)
+        >>> len(list(expiry.find())), expiry.found.documents
+        (1, 1)
+        >>> len(list(expiry.remove())), len(index)
+        (1, 0)
+        """
+        seconds = parse_duration(older_than, "older_than")
+        if by is not None and not (isinstance(by, str) and by):
+            raise ParameterError(f"by is the name of a field of the metadata, not {by!r}")
+        opened = self._in_folder("age of its documents")
+        before = (opened.now() if now is None else now) - seconds
+        return ExpiryPass(opened.while_open, before, by)
 
     # Querying
 
@@ -745,7 +837,7 @@ class Index:
         1
         >>> index.shadow.drop()
         """
-        generation = self._in_folder("a shadow").generation
+        generation = self._in_folder("another operating point").generation
         generation.require_writer()
         assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow
@@ -855,6 +947,51 @@ class Index:
         with self._opened.while_open() as generation:
             return generation.verify()
 
+    def repair(self) -> list[str]:
+        """Repair what a failover of servers has left behind, in an index on Redis.
+
+        Other processes may go on meanwhile.
+
+        Returns:
+            What was done, and what can't be repaired, one line each; empty if nothing was wrong.
+
+        >>> _example().repair()
+        Traceback (most recent call last):
+        neardup.errors.UsageError: ... is in a folder, where nothing is repaired: ...
+        """
+        if isinstance(self._opened, OpenServers):
+            return self._opened.generation.repair()
+        raise UsageError(
+            f"{self.path} is in a folder, where nothing is repaired: if neardup index verify lists "
+            "problems, import an export (neardup index import), or build the index again"
+        )
+
+    def finish_removals(self) -> int:
+        """Finish the removals that processes which failed have left, in an index on Redis.
+
+        A service calls it every minute. In a folder a removal is finished or has not begun.
+
+        Returns:
+            The number of removals that were not finished.
+
+        >>> _example().finish_removals()
+        0
+        """
+        if isinstance(self._opened, OpenServers):
+            return self._opened.generation.finish_removals()
+        return 0
+
+    def ping(self) -> None:
+        """Ask the servers of an index on Redis for a sign of life; a folder is always there.
+
+        Raises:
+            ServersUnavailable: If one of them does not answer at this moment.
+
+        >>> _example().ping()
+        """
+        if isinstance(self._opened, OpenServers):
+            self._opened.generation.ping()
+
     # Generations
 
     def reindex(
@@ -940,7 +1077,7 @@ class Index:
         >>> _example().take_over()
         False
         """
-        opened = self._in_folder("another generation")
+        opened = self._in_folder("another specification")
         with opened.while_open():
             return cutover.accept_offer(opened, key)
 

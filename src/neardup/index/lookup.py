@@ -110,17 +110,29 @@ class LookupTables:
     def spill_if_over_budget(self) -> bool:
         """Move the tables to disk if they exceed the budget; return whether they were moved.
 
-        Called in the writer thread. Tables below an eighth of the budget stay in memory: moving
-        them would not help, because filters and tombstones take the rest.
+        Called in the writer thread.
         """
-        if self.cold is None or self.budget is None or self.nbytes <= self.budget:
+        if not self.exceeds_budget(self.warm_bytes):
             return False
-        if self.warm_bytes <= self.budget // 8:
-            return False
-        self.cold.add(table.everything(self.dead) for table in self.all_tables)
+        self.move_to_disk(self.all_tables)
         with self.guard.writing():
             self._start(len(self.bands.tables))
         return True
+
+    def exceeds_budget(self, warm_bytes: int) -> bool:
+        """Return whether tables of this size in memory have to be moved to disk.
+
+        Tables below an eighth of the budget stay in memory: moving them would not help, because
+        filters and tombstones take the rest.
+        """
+        if self.cold is None or self.budget is None or warm_bytes <= self.budget // 8:
+            return False
+        return warm_bytes + self.dead.nbytes + self.cold.nbytes > self.budget
+
+    def move_to_disk(self, tables: Iterable[PostingTable]) -> None:
+        """Write tables, in the order of a snapshot, to a segment."""
+        assert self.cold is not None  # noqa: S101  # with a budget there is a folder for them
+        self.cold.add(table.everything(self.dead) for table in tables)
 
     def compact(self) -> None:
         """Drop removed documents, in memory and on disk. Called in the writer thread."""
@@ -151,6 +163,9 @@ class LookupTables:
             self._mark_deleted(removed)
             if rows:
                 self.reach(max(row.number for row in rows))
+                # A document of another generation may be replaced under its own number.
+                self.tombstones -= int(np.count_nonzero(self.dead[numbers]))
+                self.dead[numbers] = 0
             self.bands.put(keys[kept], numbers[kept])
             self.ids.put(ids, numbers)
             self.contents.put(contents, numbers)
@@ -179,8 +194,8 @@ class LookupTables:
         with self.guard.reading():
             dead = self.dead
             if excluded:
-                dead = dead.copy()
-                dead[list(excluded)] = 1
+                numbers, dead = np.array(excluded, np.int64), dead.copy()
+                dead[numbers[numbers < len(dead)]] = 1
             warm = self.bands.find(keys, dead, limit)
             return self.cold.find(keys, dead, limit, 0, warm) if self.cold else warm
 

@@ -83,6 +83,10 @@ class OpenIndex:
                 raise UsageError(f"{self.path} is closed: open it again")
             yield self.generation
 
+    def now(self) -> float:
+        """Return the time that a document would get that is added now."""
+        return float(self._how.clock())
+
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
@@ -128,7 +132,7 @@ class OpenIndex:
         if former.shadow is not None:
             former.shadow.close()
         self._former.append(former.store)
-        generation.adopt(former.counters)
+        generation.adopt(former.counters, self._lock)
         self.generation = generation
         if former.writer is not None and generation.writer is not None:
             former.writer.hand_over(generation.writer)

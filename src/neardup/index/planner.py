@@ -92,6 +92,32 @@ class RemoveRequest:
 
 
 @dataclass
+class RemoveSlice:
+    """Some of many documents that are removed together, by their numbers (`removal.py`)."""
+
+    numbers: Sequence[int]
+    together: Sequence[int]
+    """All of the many: copies of the removed ones are judged without them."""
+    done: Future[list[int]] = field(default_factory=Future)
+    """The numbers of those that were there."""
+    documents: int = 0
+    """None: a removal that has begun is not refused because many documents wait."""
+
+
+@dataclass
+class RehomeSlice:
+    """Some of the copies of a document that is about to be removed, to be judged without it."""
+
+    witness: int
+    copies: Sequence[int]
+    together: Sequence[int]
+    """All documents that are about to be removed."""
+    done: Future[int] = field(default_factory=Future)
+    """How many copies were judged."""
+    documents: int = 0
+
+
+@dataclass
 class CallRequest:
     """A function to call between two commits."""
 
@@ -100,7 +126,7 @@ class CallRequest:
     documents: int = 0
 
 
-Request = AddRequest | RemoveRequest | CallRequest
+Request = AddRequest | RemoveRequest | RemoveSlice | RehomeSlice | CallRequest
 
 
 class Judgement(NamedTuple):
@@ -113,10 +139,14 @@ class Judgement(NamedTuple):
 
 @dataclass
 class CommitPlan:
-    """The rows that a commit removes (by number), gives another witness, and adds."""
+    """The rows that a commit removes (by number), gives another witness, updates, and adds."""
 
     removed: dict[int, Row] = field(default_factory=dict)
     moved: list[Row] = field(default_factory=list)
+    updated: list[Row] = field(default_factory=list)
+    """Stored documents that get other metadata or another text; with the witness of `moved`."""
+    updated_texts: list[tuple[int, bytes]] = field(default_factory=list)
+    """Number and text of the updated documents that have another text."""
     added: list[Row] = field(default_factory=list)
     keys: Keys = field(default_factory=lambda: np.empty((0, 0), np.uint64))
     """Band keys of `rows`: of the moved documents, then of the added ones."""
@@ -126,7 +156,13 @@ class CommitPlan:
 
     @property
     def rows(self) -> list[Row]:
+        """The rows that are entered into the tables."""
         return [*self.moved, *self.added]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to commit."""
+        return not (self.removed or self.rows or self.updated)
 
 
 @dataclass
@@ -140,6 +176,11 @@ class SortedArrivals:
     """Place -> reason."""
     replaced: dict[int, Row] = field(default_factory=dict)
     """Number -> stored row that a new document replaces."""
+    renewed: dict[int, int] = field(default_factory=dict)
+    """Number of a stored row -> place of the last arrival with its id and content, if arrivals
+    replace: its metadata and its text are stored."""
+    last: dict[int, int] = field(default_factory=dict)
+    """The same for new arrivals, by place: an equal one after it replaces it."""
 
 
 def sort_arrivals(
@@ -147,7 +188,8 @@ def sort_arrivals(
 ) -> SortedArrivals:
     """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
 
-    An arrival with an id and a content that are stored is repeated, and nothing is added.
+    An arrival with an id and a content that are stored is repeated, and nothing is added; if
+    arrivals replace, its metadata and its text are stored.
     """
     first: dict[str, int] = {}
     kinds = SortedArrivals()
@@ -155,8 +197,12 @@ def sort_arrivals(
         row, earlier = stored.get(id), first.get(id)
         if earlier is not None and contents[earlier] == content:
             kinds.again[at] = earlier
+            if replacing:
+                kinds.last[earlier] = at
         elif earlier is None and row is not None and row.content == content:
             kinds.again[at] = row
+            if replacing:
+                kinds.renewed[row.number] = at
         elif not replacing and (earlier is not None or row is not None):
             kinds.refused[at] = CONFLICT
         else:
@@ -185,6 +231,33 @@ class CommitPlanner:
         self.judge(plan, [], None, [])
         return plan
 
+    def plan_removal_of(self, numbers: Sequence[int], together: Sequence[int]) -> CommitPlan:
+        """Plan the removal of documents by number; those that don't exist are left out.
+
+        Args:
+            numbers: The documents.
+            together: Documents that are about to be removed too: copies are judged without them.
+        """
+        plan = CommitPlan(removed=self.view.store.rows(numbers))
+        self._judge(plan, self._orphaned_copies(plan.removed), together=together)
+        return plan
+
+    def plan_rehoming(
+        self, witness: int, copies: Sequence[int], together: Sequence[int]
+    ) -> CommitPlan:
+        """Plan another decision about copies of a document that is about to be removed.
+
+        Args:
+            witness: The document.
+            copies: The numbers of copies of it; those that have another witness are left out.
+            together: All documents that are about to be removed: copies are judged without them.
+        """
+        rows = self.view.store.rows(copies)
+        plan = CommitPlan()
+        orphaned = [rows[number] for number in sorted(rows) if rows[number].witness == witness]
+        self._judge(plan, orphaned, together=together)
+        return plan
+
     def plan_addition(
         self, requests: Sequence[AddRequest], next_number: int, now: float
     ) -> Addition:
@@ -209,7 +282,8 @@ class CommitPlanner:
             stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
         kinds = sort_arrivals(ids, contents, stored, replacing=requests[0].replace)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
-        plan.texts = [texts[at] for at in kinds.fresh]
+        latest = [kinds.last.get(at, at) for at in kinds.fresh]
+        plan.texts = [texts[at] for at in latest]
         placed = [(next_number + place, now) for place in range(len(kinds.fresh))]
         if (carried := requests[0].carried) is not None:
             placed = [carried[requests[0].places[at]] for at in kinds.fresh]
@@ -218,9 +292,32 @@ class CommitPlanner:
         verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
         plan.added = [
             Row(number, ids[at], contents[at], *verdict, added, metadata[at])
-            for at, verdict, (number, added) in zip(kinds.fresh, verdicts, placed, strict=True)
+            for at, verdict, (number, added) in zip(latest, verdicts, placed, strict=True)
         ]
+        self._plan_updates(plan, kinds, metadata, texts)
         return Addition(requests, plan, kinds)
+
+    def _plan_updates(
+        self,
+        plan: CommitPlan,
+        kinds: SortedArrivals,
+        metadata: Sequence[str | None],
+        texts: Sequence[bytes | None],
+    ) -> None:
+        """Plan what replaces metadata and texts of stored documents whose content stays."""
+        renewed = {number: at for number, at in kinds.renewed.items() if number not in plan.removed}
+        if not renewed:
+            return
+        moved = {row.number: row for row in plan.moved}
+        rows = {row.number: row for row in kinds.again.values() if isinstance(row, Row)}
+        stored = self.view.store.blobs("texts", list(renewed))
+        for number, at in renewed.items():
+            row, text = moved.get(number, rows[number]), texts[at]
+            if text is not None and text != stored.get(number):
+                plan.updated_texts.append((number, text))
+            elif metadata[at] == row.metadata:
+                continue
+            plan.updated.append(row._replace(metadata=metadata[at]))
 
     def _current(self, request: AddRequest) -> Arrivals:
         """Return the arrivals with the keys of the current operating point."""
@@ -246,10 +343,24 @@ class CommitPlanner:
         Returns:
             The judgements of the arrivals.
         """
-        orphaned = self._orphaned_copies(plan.removed)
+        return self._judge(plan, self._orphaned_copies(plan.removed), contents, arrivals, numbers)
+
+    def _judge(
+        self,
+        plan: CommitPlan,
+        orphaned: Sequence[Row],
+        contents: Sequence[bytes] = (),
+        arrivals: Arrivals | None = None,
+        numbers: Sequence[int] = (),
+        together: Sequence[int] = (),
+    ) -> list[Judgement]:
+        """Judge orphaned copies and arrivals; see `judge`.
+
+        `together` are documents that are excluded besides those that the plan removes.
+        """
         copies = self._identical(contents, {*plan.removed, *(row.number for row in orphaned)})
         rest = [at for at in range(len(contents)) if at not in copies]
-        view = self.view.without(plan.removed)
+        view = self.view.without({*plan.removed, *together})
         parts = []
         if orphaned:
             stored = [row.number for row in orphaned]
@@ -281,10 +392,12 @@ class CommitPlanner:
 
     def _orphaned_copies(self, removed: dict[int, Row]) -> list[Row]:
         """Return the remaining copies of removed documents, in order."""
+        store = self.view.store
         kept = [number for number, row in removed.items() if row.witness is None]
-        copies = self.view.copies_of(kept)
-        rows = self.view.store.rows(sorted(copies - set(removed))) if copies else {}
-        return [rows[number] for number in sorted(rows) if rows[number].witness in removed]
+        listed = sorted(self.view.copies_of(kept) - set(removed))  # many that were copies once
+        witness_of = store.witnesses(listed) if listed else {}
+        rows = store.rows([number for number in listed if witness_of.get(number) in removed])
+        return [rows[number] for number in sorted(rows)]
 
     def _identical(self, contents: Sequence[bytes], excluded: set[int]) -> dict[int, Judgement]:
         """Judge arrivals that have the content of a stored document, by place.

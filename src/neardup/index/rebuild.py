@@ -31,6 +31,7 @@ from neardup.index.cutover import (
 )
 from neardup.index.generation import Generation
 from neardup.index.open_index import OpenIndex
+from neardup.index.redis_store.address import require_folder
 from neardup.index.settings import IndexSettings, options_of, respecify_settings, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.keys import Key, require_key, to_key
@@ -131,12 +132,13 @@ def undo(
     return result
 
 
-def forget(path: Path) -> bool:
+def forget(path: str | Path) -> bool:
     """Delete the previous generation, with documents that were removed since.
 
     The index may be open meanwhile. Its last rebuild can't be undone any more. Returns whether
     there was a previous generation.
     """
+    path = require_folder(path, "another specification")
     folder.require_index(path)
     with folder.locked(path, folder.MAKING):
         listed = folder.require_index(path)
@@ -221,7 +223,11 @@ class _Workplace:
 def _workplace(where: OpenIndex | str | Path, has_texts: bool) -> Iterator[_Workplace]:
     """Lock a folder to make a generation; `has_texts` if texts come from elsewhere."""
     live = where if isinstance(where, OpenIndex) else None
-    path = where.path if isinstance(where, OpenIndex) else Path(where)
+    path = (
+        where.path
+        if isinstance(where, OpenIndex)
+        else require_folder(where, "another specification")
+    )
     if live is not None and live.generation.writer is None:
         raise UsageError(f"{path} was opened read-only: open it to write, or give its folder")
     folder.require_index(path)
@@ -302,7 +308,7 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
     Returns:
         The new generation, and the bytes before and after.
     """
-    path = Path(path)
+    path = require_folder(path, "another specification")
     folder.require_index(path)
     with folder.locked(path), folder.locked(path, folder.MAKING):
         listed = folder.require_index(path)

@@ -136,8 +136,16 @@ class OverlaidStore:
             if self._decisions.has(number)
         }
 
+    def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        return {number: row.witness for number, row in self.rows(numbers).items()}
+
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]:
         return self._store.blobs(table, numbers)
+
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]:
+        return self._store.first_blobs(table, numbers, most)
 
 
 class Trial:

@@ -11,13 +11,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from neardup.errors import FormatError
+from neardup.errors import FormatError, OutputError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.formats.tables import write_error
 from neardup.index import settings
@@ -108,7 +109,7 @@ def write_snapshot(path: Path, tables: LookupTables, options: Options) -> int:
 
 
 def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTables:
-    """Read the tables of a snapshot.
+    """Read the tables of a snapshot; those that exceed the budget are moved to disk one by one.
 
     Raises:
         FormatError: If the file is damaged, or of another operating point.
@@ -117,20 +118,29 @@ def read_snapshot(path: Path, options: Options, cold: SpillFolders) -> LookupTab
     if {name: file.header.get(name) for name in described} != described:
         raise FormatError(f"{path} is of another operating point: its tables are built again")
     tables, bands = cold.open_tables(options, int(file.header["spills"])), options.hash_tables.count
-    listed = [
-        PostingTable.of([file.read(block, part) for part in PARTS])
-        for block in range(len(file) - 1)
-    ]
-    if len(listed) != bands + len(tables.others):
+    last = len(file) - 1
+    if last != bands + len(tables.others):
         raise file.damaged("its tables")
-    tables.bands.tables = listed[:bands]
-    tables.ids, tables.contents, tables.members = listed[bands:]
-    tables.dead = file.read(len(file) - 1, "dead")
-    if max(table.largest for table in listed) >= len(tables.dead):
-        raise file.damaged("numbers of documents")
+    tables.dead = file.read(last, "dead")
     tables.tombstones = int(np.count_nonzero(tables.dead))
     tables.sequence = int(file.header["sequence"])
+    listed = (_read_table(file, block, len(tables.dead)) for block in range(last))
+    if tables.exceeds_budget(path.stat().st_size):
+        with suppress(OutputError):  # a full disk: the tables stay in memory
+            tables.move_to_disk(listed)
+            write_snapshot(path, tables, options)
+            return tables
+        listed = (_read_table(file, block, len(tables.dead)) for block in range(last))
+    *tables.bands.tables, tables.ids, tables.contents, tables.members = listed
     return tables
+
+
+def _read_table(file: BlockReader, block: int, documents: int) -> PostingTable:
+    """Read a table of a snapshot, whose numbers of documents are below `documents`."""
+    table = PostingTable.of([file.read(block, part) for part in PARTS])
+    if table.largest >= documents:
+        raise file.damaged("numbers of documents")
+    return table
 
 
 def build_tables(store: Store, codec: SignatureCodec, cold: SpillFolders) -> LookupTables:
@@ -165,6 +175,8 @@ def catch_up(tables: LookupTables, store: Store, codec: SignatureCodec) -> bool:
             if any(change.op == RETUNED for change in changes):
                 return False
             _enter(tables, store, codec, changes)
+            with suppress(OutputError):  # a full disk: the tables stay in memory
+                tables.spill_if_over_budget()
     return True
 
 

@@ -204,6 +204,8 @@ class Counters:
     rejected: int = 0
     again: int = 0
     removed: int = 0
+    forgotten: int = 0
+    """Removed documents that were too old."""
     queries: int = 0
     sketched: int = 0
     slots: int = 0

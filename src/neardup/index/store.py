@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -25,7 +26,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError, OutputError
+from neardup.errors import FormatError, IndexLocked, OutputError
 from neardup.formats.tables import write_error
 from neardup.index.connections import Connections
 
@@ -34,7 +35,8 @@ VERSIONS: Final = (1, 2, 3)
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
-"""Kinds of changes. After RETUNED, the operating point is another: tables are loaded again."""
+"""Kinds of changes. MOVED: another witness, or other metadata or another text of equal content.
+After RETUNED, the operating point is another: tables are loaded again."""
 ATTEMPTS: Final = 50
 """How often a full checkpoint is tried."""
 AT_ONCE: Final = (1, 8, 64, 512)
@@ -77,7 +79,11 @@ class StoredDocuments(Protocol):
 
     def snapshot(self) -> AbstractContextManager[None]: ...
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]: ...
+    def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]: ...
     def blobs(self, table: str, numbers: Sequence[int]) -> dict[int, bytes]: ...
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]: ...
 
 
 class StoreChange(NamedTuple):
@@ -92,10 +98,16 @@ def blob_sum(number: int, data: Any) -> int:
 
 
 class Store:
-    """An open file. Any thread may read; one thread writes, inside of `transaction`."""
+    """An open file. Any thread may read; one thread writes, inside of `transaction`.
+
+    A commit is refused if another process has written since the file was opened: the tables of this
+    process would lack its documents.
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self.guard: Callable[[], None] = lambda: None
+        """Called in each transaction; raises if this process may not write any more."""
         self._connections = Connections(path, read_only=read_only)
         self._translated, self._reader = self._connections.translated, self._connections.reader
         self._damaged = self._connections.damaged
@@ -105,6 +117,7 @@ class Store:
                 self._writer = self._connections.writer()
                 self._writer.execute("PRAGMA wal_autocheckpoint=0")
                 self._writer.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES // 4}")
+                self._written = self._read_last_change()
 
     def _check_version(self) -> None:
         self.version: int = self._reader().execute("PRAGMA user_version").fetchone()[0]
@@ -150,12 +163,56 @@ class Store:
         with self._translated():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
+                self.guard()
+                self._require_alone()
                 yield
-                self._writer.execute("COMMIT")
+                last = self._read_last_change()
             except BaseException:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+            self._commit()
+            self._written = last
+
+    def _require_alone(self) -> None:
+        """Refuse to write if another process has written. Called in a transaction."""
+        if self._read_last_change() != self._written:
+            raise IndexLocked(
+                f"{self.path} was written to by another process, though this one has the lock (was "
+                "its file deleted?): close this index, end all but one of the processes that write "
+                "to it, and open it again"
+            )
+
+    def _read_last_change(self) -> int:
+        """Return the number of the last change, as the connection that writes sees it."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name='changes'"
+        row = self._writer.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+    def _commit(self) -> None:
+        """Commit; a commit that fails leaves nothing that a later start could find.
+
+        If the log can't be synced, the commit is complete in it all the same, and would be there
+        after a crash of this process. So a commit that changes nothing is written over it.
+        """
+        try:
+            self._writer.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            with suppress(sqlite3.Error):
+                self._writer.execute("BEGIN IMMEDIATE")
+                query = "SELECT name, value FROM meta WHERE name='parent'"
+                setting = self._writer.execute(query).fetchone() or ("parent", "")
+                self._writer.execute("DELETE FROM meta WHERE name='parent'")
+                self._writer.execute("INSERT INTO meta VALUES(?, ?)", setting)
+                self._writer.execute("COMMIT")
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
 
     def add(self, rows: Iterable[Row]) -> None:
         """Append documents, and record the changes."""
@@ -178,6 +235,23 @@ class Store:
             "UPDATE documents SET witness=?, similarity=?, exact=?, sum=? WHERE number=?",
             [(row.witness, row.similarity, row.exact, row.sum, row.number) for row in rows],
         )
+        self._record(MOVED, [row.number for row in rows])
+
+    def update(self, rows: Sequence[Row], texts: Sequence[tuple[int, bytes]] = ()) -> None:
+        """Store other metadata for documents, and other texts of the same content.
+
+        Args:
+            rows: The documents with their new metadata; their witnesses are those that are stored.
+            texts: The numbers of those that have another text, with the text.
+        """
+        self._writer.executemany(
+            "UPDATE documents SET metadata=?, sum=? WHERE number=?",
+            [(row.metadata, row.sum, row.number) for row in rows],
+        )
+        self._writer.executemany(
+            "DELETE FROM texts WHERE number=?", [(number,) for number, _ in texts]
+        )
+        self.add_blobs("texts", texts)
         self._record(MOVED, [row.number for row in rows])
 
     def remove(self, numbers: Sequence[int]) -> None:
@@ -317,6 +391,83 @@ class Store:
             blobs[number] = data
         return blobs
 
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]:
+        """Return the blobs of the first documents, until they have `most` bytes.
+
+        Args:
+            table: Signatures, shingles or texts.
+            numbers: The numbers of the documents, ascending.
+            most: The bytes after which no more are read; at least one document is.
+
+        Returns:
+            The blobs of the documents that have them, by number, and how many of the numbers were
+            read.
+        """
+        blobs: dict[int, bytes] = {}
+        size = 0
+        with self._translated():
+            for start in range(0, len(numbers), AT_ONCE[-1]):
+                query, places = self._query(table, numbers[start : start + AT_ONCE[-1]])
+                with closing(self._reader().execute(f"{query} ORDER BY number", places)) as rows:
+                    for number, data, expected in rows:  # one after the other: each may be long
+                        if blob_sum(number, data) != expected:
+                            raise self._damaged(f"checksum of {table} {number}")
+                        blobs[number] = data
+                        size += len(data)
+                        if size >= most:
+                            return blobs, bisect_right(numbers, number)
+        return blobs, len(numbers)
+
+    def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]:
+        """Return the witness of each document that exists, by number; None if it is kept.
+
+        The rows are not read as a whole, so that their checksums are not tested.
+        """
+        witnesses: dict[int, int | None] = {}
+        with self._translated():
+            for start in range(0, len(numbers), AT_ONCE[-1]):
+                query, places = self._query(
+                    "documents", numbers[start : start + AT_ONCE[-1]], "number, witness"
+                )
+                witnesses.update(self._reader().execute(query, places).fetchall())
+        return witnesses
+
+    def blob_sizes(self, table: str, numbers: Sequence[int]) -> dict[int, int]:
+        """Return the bytes of the signatures, shingles or texts, without reading them."""
+        sizes: dict[int, int] = {}
+        with self._translated():
+            for start in range(0, len(numbers), AT_ONCE[-1]):
+                query, places = self._query(
+                    table, numbers[start : start + AT_ONCE[-1]], "number, length(data)"
+                )
+                sizes.update(self._reader().execute(query, places).fetchall())
+        return sizes
+
+    def times(self, after: int, until: int) -> list[tuple[int, float]]:
+        """Return the documents of a range of numbers with the times when they were added.
+
+        The checksums of their rows are not tested: read a row before acting on its time.
+
+        Args:
+            after: The number before the range.
+            until: The last number of the range.
+        """
+        return self._scan("number, added", after, until)
+
+    def metadata(self, after: int, until: int) -> list[tuple[int, str | None]]:
+        """Return the documents of a range of numbers with their metadata; as `times`."""
+        return self._scan("number, metadata", after, until)
+
+    def _scan(self, columns: str, after: int, until: int) -> list[Any]:
+        with self._translated():
+            query = (
+                f"SELECT {columns} FROM documents WHERE number > ? AND number <= ? "  # noqa: S608
+                "ORDER BY number"
+            )
+            return self._reader().execute(query, (after, until)).fetchall()
+
     def counts(self) -> tuple[int, int]:
         """Return the number of documents, and of kept ones."""
         with self._translated():
@@ -350,12 +501,16 @@ class Store:
         """Yield the rows of a table that have these numbers, in any order."""
         with self._translated():
             for start in range(0, len(numbers), AT_ONCE[-1]):
-                batch = numbers[start : start + AT_ONCE[-1]]
-                size = next(size for size in AT_ONCE if size >= len(batch))
-                places = ",".join("?" * size)
-                padded = [*batch, *([-1] * (size - len(batch)))]
-                query = f"SELECT * FROM {table} WHERE number IN ({places})"  # noqa: S608
-                yield from self._reader().execute(query, padded).fetchall()
+                query, places = self._query(table, numbers[start : start + AT_ONCE[-1]])
+                yield from self._reader().execute(query, places).fetchall()
+
+    @staticmethod
+    def _query(table: str, numbers: Sequence[int], columns: str = "*") -> tuple[str, list[int]]:
+        """Return a SELECT of the rows that have these numbers, and its parameters."""
+        size = next(size for size in AT_ONCE if size >= len(numbers))
+        places = ",".join("?" * size)
+        query = f"SELECT {columns} FROM {table} WHERE number IN ({places})"  # noqa: S608
+        return query, [*numbers, *([-1] * (size - len(numbers)))]
 
     def _checked(self, row: Row, expected: int) -> Row:
         if row.sum != expected:

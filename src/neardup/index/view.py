@@ -122,6 +122,10 @@ class View:
         """Return the sorted shingles of the documents that have them, by number."""
         return self.store.blobs("shingles", numbers)
 
+    def first_shingles(self, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]:
+        """Return the sorted shingles of the first documents; see `Store.first_blobs`."""
+        return self.store.first_blobs("shingles", numbers, most)
+
     def signatures(self, numbers: Sequence[int]) -> NDArray[Any]:
         """Return the part of the documents' signatures that is compared, a row each."""
         blobs = self.store.blobs("signatures", numbers)

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
 from neardup.errors import NeardupError
 from neardup.index.lookup import LookupTables
-from neardup.index.planner import AddRequest, CallRequest, CommitPlan, CommitPlanner, Request
+from neardup.index.planner import (
+    AddRequest,
+    CallRequest,
+    CommitPlan,
+    CommitPlanner,
+    RehomeSlice,
+    RemoveRequest,
+    RemoveSlice,
+    Request,
+)
 from neardup.index.request_queue import R, RequestQueue
 from neardup.index.stats import Counters
-from neardup.index.store import CHECKPOINT_BYTES, Store
+from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.view import View
 
 
@@ -70,6 +79,10 @@ class IndexWriter(RequestQueue):
         self._next = self.store.last_number() + 1
         self.view.tables.mark_deleted((), self.store.last_change())
 
+    def update(self, rows: Sequence[Row]) -> None:
+        """Store other metadata for documents. Called in the writer thread."""
+        self._commit(CommitPlan(updated=list(rows)))
+
     def hand_over(self, successor: IndexWriter) -> None:
         """Forward queued and later requests to another writer. Called in the writer thread."""
         with self._changed:
@@ -111,8 +124,12 @@ class IndexWriter(RequestQueue):
             first.done.set_result(first.call())
         elif isinstance(first, AddRequest):
             self._add([request for request in requests if isinstance(request, AddRequest)])
-        else:
+        elif isinstance(first, RemoveRequest):
             first.done.set_result(self._remove(first.id))
+        elif isinstance(first, RemoveSlice):
+            first.done.set_result(self._remove_slice(first))
+        else:
+            first.done.set_result(self._rehome_slice(first))
 
     def _add(self, requests: list[AddRequest]) -> None:
         addition = self._planner.plan_addition(requests, self._next, float(self._clock()))
@@ -129,9 +146,20 @@ class IndexWriter(RequestQueue):
         self.counters.removed += 1
         return True
 
+    def _remove_slice(self, request: RemoveSlice) -> list[int]:
+        plan = self._planner.plan_removal_of(request.numbers, request.together)
+        self._commit(plan)
+        self.counters.removed += len(plan.removed)
+        return list(plan.removed)
+
+    def _rehome_slice(self, request: RehomeSlice) -> int:
+        plan = self._planner.plan_rehoming(request.witness, request.copies, request.together)
+        self._commit(plan)
+        return len(plan.moved)
+
     def _commit(self, plan: CommitPlan) -> None:
         """Store the plan, then enter it into the tables."""
-        if not (plan.removed or plan.added):
+        if plan.is_empty:
             return
         begun = time.perf_counter()
         self._housekeeping.finish_checkpoint()
@@ -148,6 +176,8 @@ class IndexWriter(RequestQueue):
             self.store.remove(list(plan.removed))
         if plan.moved:
             self.store.move(plan.moved)
+        if plan.updated:
+            self.store.update(plan.updated, plan.updated_texts)
         if not plan.added or plan.arrivals is None:
             return
         self.store.add(plan.added)

@@ -1,7 +1,7 @@
 """Background threads of the service: the upkeep of the index, and the check of a golden set.
 
-Upkeep switches to the generation that `neardup index reindex` has made, and writes snapshots, so
-that the service starts in seconds even after it was killed.
+Upkeep switches to the generation that `neardup index reindex` has made, writes snapshots, so that
+the service starts in seconds even after it was killed, and forgets documents that are too old.
 
 The golden set is a list of labelled pairs. It is checked periodically, and each pair in two ways
 where that is possible:
@@ -18,8 +18,9 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,8 @@ from neardup.evaluation.golden import LabelledPairs, no_pairs_error, read_golden
 from neardup.evaluation.operating_point import GoldenDocuments, GoldenFinder, OperatingPoint, reader
 from neardup.evaluation.scores import Scores
 from neardup.evaluation.systems import same_cluster
+from neardup.formatting import format_time
+from neardup.index.expiry import ExpiryPass, Retention
 from neardup.keys import Key
 from neardup.runtime import SILENT
 
@@ -41,6 +44,16 @@ if TYPE_CHECKING:
 UPKEEP_SECONDS: Final = 1.0
 """Seconds between two looks for a generation to switch to."""
 SNAPSHOT_SECONDS: Final = 300.0
+REPEAT_SECONDS: Final = 60.0
+"""Seconds after which the same failure of upkeep is logged again; it is counted each time."""
+FORGET_PASSES: Final = 100
+"""Passes that forget documents within the time that a document stays."""
+MOST_FORGET_SECONDS: Final = 3600.0
+"""The most seconds between two of them."""
+FORGET_TURN: Final = 0.1
+"""Seconds of work after which a pass pauses as long, so that requests go on."""
+CLOCK_TOLERANCE: Final = 60.0
+"""Seconds by which the clock may be ahead of the time that has passed since the start."""
 CHECK_SECONDS: Final = 600.0
 """Seconds between two checks of the golden set."""
 MAX_CPU_SHARE: Final = 0.05
@@ -75,10 +88,111 @@ class BackgroundThread(ABC):
         """Work and pause until `_stopped` is set."""
 
 
-class Upkeep(BackgroundThread):
-    """Switches an index to its next generation and writes snapshots.
+class Forgetting:
+    """Forgets documents that are too old, in passes that are done step by step.
 
-    A failure is logged and counted, and the work is tried again.
+    Time is that of the clock when the object is made, counted on by a clock that can't be set: if
+    the clock is set forward, no document is forgotten before its time. If it is set back, documents
+    are forgotten later.
+
+    Args:
+        index: the index that has the documents.
+        retention: how long they stay.
+        metrics: gets the number of documents without a date.
+        event: writes an event to the log.
+        clock: returns the time in seconds since 1970.
+        monotonic: returns seconds of a clock that is never set.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        retention: Retention,
+        metrics: Metrics,
+        event: Callable[..., None],
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._index, self._retention, self._metrics, self._event = index, retention, metrics, event
+        self._clock, self._monotonic = clock, monotonic
+        self._offset = clock() - monotonic()
+        self._ahead = False
+        self._due = monotonic()
+        self._pause = max(
+            min(retention.older_than / FORGET_PASSES, MOST_FORGET_SECONDS), UPKEEP_SECONDS
+        )
+        self._pass: ExpiryPass | None = None
+        self._steps: Iterator[None] = iter(())
+
+    def work(self, seconds: float) -> bool:
+        """Work on a pass if one is due; return whether there is more to do at once.
+
+        Args:
+            seconds: the time after which no further step is begun.
+        """
+        begun = self._monotonic()
+        if self._pass is None:
+            if begun < self._due:
+                return False
+            self._begin()
+        try:
+            for _ in self._steps:
+                if self._monotonic() - begun >= seconds:
+                    return True
+        except BaseException:
+            self.end(complete=False)
+            raise
+        self.end(complete=True)
+        return False
+
+    def end(self, *, complete: bool) -> None:
+        """Log what the pass under way has forgotten; the next one is due after a pause.
+
+        Args:
+            complete: whether the pass has come to its end.
+        """
+        if (done := self._pass) is None:
+            return
+        self._pass, self._steps = None, iter(())
+        self._due = self._monotonic() + self._pause
+        result = done.result
+        if complete:
+            self._metrics.observe_undated(result.undated)
+        if result.documents:
+            self._event(
+                "forgot",
+                documents=result.documents,
+                before=format_time(result.before),
+                by=result.by,
+                undated=result.undated,
+                complete=complete,
+            )
+
+    def _begin(self) -> None:
+        retention = self._retention
+        self._pass = self._index.forget_in_steps(
+            retention.older_than, by=retention.by, now=self._now()
+        )
+        self._steps = chain(self._pass.find(), self._pass.remove())
+
+    def _now(self) -> float:
+        now, passed = self._clock(), self._monotonic() + self._offset
+        ahead = now > passed + CLOCK_TOLERANCE
+        if ahead and not self._ahead:
+            self._event(
+                "clock_set_forward",
+                seconds=round(now - passed),
+                message="documents are forgotten by the time that has passed since the start: if "
+                "the clock is right now, restart the service",
+            )
+        self._ahead = ahead
+        return min(now, passed)
+
+
+class Upkeep(BackgroundThread):
+    """Switches an index to its next generation, writes snapshots, and forgets old documents.
+
+    What fails is logged and counted, is tried again, and keeps nothing else from being done.
 
     Args:
         index: the index to look after.
@@ -86,6 +200,7 @@ class Upkeep(BackgroundThread):
         event: writes an event to the log.
         next_key: the secret key of the generation that may replace the current one.
         snapshot_seconds: seconds between two snapshots.
+        retention: how long documents stay; None for ever.
     """
 
     def __init__(
@@ -95,25 +210,63 @@ class Upkeep(BackgroundThread):
         event: Callable[..., None],
         next_key: Key | None = None,
         snapshot_seconds: float = SNAPSHOT_SECONDS,
+        retention: Retention | None = None,
     ) -> None:
         self._index, self._metrics, self._event = index, metrics, event
         self._next_key, self._snapshot_seconds = next_key, snapshot_seconds
+        self._last_snapshot = time.monotonic()
+        self._forgetting = (
+            None if retention is None else Forgetting(index, retention, metrics, event)
+        )
+        self._logged: dict[tuple[str, str], float] = {}
+        """When each failure was logged, by what failed and the reason."""
         super().__init__("upkeep")
 
     def _run(self) -> None:
-        last_snapshot = time.monotonic()
-        while not self._stopped.wait(UPKEEP_SECONDS):
-            try:
-                if self._index.take_over(key=self._next_key):
-                    self._event("generation_switched", fingerprint=self._index.spec.fingerprint)
-                if time.monotonic() - last_snapshot >= self._snapshot_seconds:
-                    last_snapshot = time.monotonic()
-                    if self._index.snapshot_if_due():
-                        self._event("snapshot", sequence=self._index.sequence)
-            except Exception as error:  # A full disk, no file handle, a missing key: it may pass.
-                self._metrics.observe_upkeep_failure()
-                reason = state_reason(error)
-                self._event("upkeep_failed", error=type(error).__name__, message=reason)
+        pause = UPKEEP_SECONDS
+        self._metrics.observe_upkeep()
+        while not self._stopped.wait(pause):
+            self._attempt(self._switch)
+            self._attempt(self._write_snapshot)
+            busy = self._forgetting is not None and self._attempt(self._forget)
+            pause = FORGET_TURN if busy else UPKEEP_SECONDS
+            self._metrics.observe_upkeep()
+        if self._forgetting is not None:
+            self._forgetting.end(complete=False)
+
+    def _attempt(self, work: Callable[[], bool]) -> bool:
+        """Do a part of the work; return whether there is more of it."""
+        try:
+            return work()
+        except Exception as error:  # A full disk, no file handle, a missing key: it may pass.
+            self._metrics.observe_upkeep_failure()
+            self._log_failure(error)
+            return False
+
+    def _log_failure(self, error: Exception) -> None:
+        name, reason, now = type(error).__name__, state_reason(error), time.monotonic()
+        self._logged = {
+            failure: at for failure, at in self._logged.items() if now - at < REPEAT_SECONDS
+        }
+        if (name, reason) not in self._logged:
+            self._logged[name, reason] = now
+            self._event("upkeep_failed", error=name, message=reason)
+
+    def _switch(self) -> bool:
+        if self._index.take_over(key=self._next_key):
+            self._event("generation_switched", fingerprint=self._index.spec.fingerprint)
+        return False
+
+    def _write_snapshot(self) -> bool:
+        if time.monotonic() - self._last_snapshot >= self._snapshot_seconds:
+            self._last_snapshot = time.monotonic()
+            if self._index.snapshot_if_due():
+                self._event("snapshot", sequence=self._index.sequence)
+        return False
+
+    def _forget(self) -> bool:
+        assert self._forgetting is not None  # noqa: S101  # `_run` asks before
+        return self._forgetting.work(FORGET_TURN)
 
 
 @dataclass(frozen=True)

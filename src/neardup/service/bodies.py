@@ -16,6 +16,7 @@ from neardup.service.limits import ServiceLimits
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 Hold = Callable[[int], None]
+Charge = Callable[[int], None]
 Headers = dict[bytes, bytes]
 GZIP: Final = 31  # zlib's number for "gzip alone"
 PIECE: Final = 1 << 16
@@ -34,8 +35,8 @@ def content_type(headers: Headers) -> str:
     return headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
 
-async def read_pieces(receive: Receive, headers: Headers) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body as they arrive, decompressed."""
+async def read_pieces(receive: Receive, headers: Headers, charge: Charge) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body as they arrive, decompressed; each is charged."""
     if b"upgrade" in headers:  # The parser does not read the body of such a request as HTTP.
         raise Refusal(400, "the protocol can't be changed: send it as HTTP/1.1, without Upgrade")
     decompress = _decompressor(headers)
@@ -48,11 +49,14 @@ async def read_pieces(receive: Receive, headers: Headers) -> AsyncIterator[bytes
         for number, piece in enumerate(decompress(message.get("body", b""))):
             if number:  # A compressed body may be long: let other requests run.
                 await asyncio.sleep(0)
+            charge(len(piece))
             yield piece
     decompress(None)
 
 
-async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold) -> bytes:
+async def read_body(
+    receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold, charge: Charge
+) -> bytes:
     """Read a complete body, within the limits of size and time.
 
     Args:
@@ -60,6 +64,7 @@ async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, h
         headers: the headers of the request.
         limits: the limits of the service.
         hold: called with the number of bytes in memory; it raises if they exceed a limit.
+        charge: called with the number of bytes of each piece.
     """
     most = limits.body_bytes
     stated = headers.get(b"content-length", b"0")
@@ -69,7 +74,7 @@ async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, h
     size = 0
     try:
         async with asyncio.timeout(limits.body_seconds):
-            async for piece in read_pieces(receive, headers):
+            async for piece in read_pieces(receive, headers, charge):
                 size += len(piece)
                 if size > most:
                     raise too_large("the body", most, "bytes", "body_bytes")
@@ -83,19 +88,22 @@ async def read_body(receive: Receive, headers: Headers, limits: ServiceLimits, h
 
 
 async def read_lines(
-    receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold
+    receive: Receive, headers: Headers, limits: ServiceLimits, hold: Hold, charge: Charge
 ) -> AsyncIterator[list[bytes | None]]:
     """Yield the lines of a body in groups as they arrive; None stands for a line that is too long.
+
+    A group may be empty: each piece of the body ends one, so that the reader can be slowed down.
 
     Args:
         receive: returns the next message of the ASGI server.
         headers: the headers of the request.
         limits: the limits of the service.
         hold: called with the number of bytes in memory; it raises if they exceed a limit.
+        charge: called with the number of bytes of each piece.
     """
     rest = bytearray()
     skipping = False
-    source = aiter(read_pieces(receive, headers))
+    source = aiter(read_pieces(receive, headers, charge))
     while True:
         try:
             async with asyncio.timeout(limits.idle_seconds):
@@ -120,8 +128,7 @@ async def read_lines(
             if len(rest) > limits.body_bytes:
                 skipping = True
                 rest.clear()
-        if lines:
-            yield lines
+        yield lines
     if rest or skipping:
         yield [None if skipping else bytes(rest)]
 

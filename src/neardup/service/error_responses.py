@@ -13,7 +13,7 @@ import orjson
 from fastapi import Response
 
 import neardup
-from neardup.errors import FormatError, NeardupError, OutputError
+from neardup.errors import FormatError, NeardupError, OutputError, ServersUnavailable
 
 UNAVAILABLE: Final = 503
 RETRY_SECONDS: Final = 1
@@ -81,12 +81,12 @@ def unauthorized(message: str) -> Refusal:
 
 def rate_exceeded(seconds: float) -> Refusal:
     wait = max(1, int(seconds + 0.999))
-    message = f"more documents a second than the limit allows: try again in {wait} s"
+    message = f"more documents or bytes a second than the limit allows: try again in {wait} s"
     return Refusal(429, message, [("retry-after", str(wait))])
 
 
-def key_busy(most: int) -> Refusal:
-    message = f"an API key may have {most} requests under way: wait for an answer first"
+def key_busy(most: int, what: str) -> Refusal:
+    message = f"an API key may have {most} {what} under way: wait for an answer first"
     return Refusal(429, message, [("retry-after", str(RETRY_SECONDS))])
 
 
@@ -151,6 +151,8 @@ def describe_error(error: BaseException) -> tuple[int, dict[str, Any], list[Head
         status, message = 500, "a file of the index is damaged: see the log of the service"
     elif isinstance(error, OutputError):
         message = "the service can't write to its disk, nothing was stored: see its log"
+    elif isinstance(error, ServersUnavailable):
+        message = "the servers of the index can't be reached: try again, nothing is added twice"
     message = message.encode(
         errors="backslashreplace"
     ).decode()  # Names of files need not be UTF-8.

@@ -3,33 +3,43 @@
 Texts that are checked at the same time are answered together: one call of the index for many texts
 costs hardly more than one for a single text, and a thread is woken once instead of many times. No
 request waits for others: the texts that arrive during one call are answered by the next call.
+
+Keys, and addresses without one, take turns: at the threads, in a call with many texts, and at the
+writer of the index (`turns.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from neardup.errors import Busy
+from neardup.errors import Busy, ServersUnavailable
 from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
+from neardup.index.expiry import Retention
+from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.keys import Key
+from neardup.service import supervisor
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
 from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Upkeep
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
+from neardup.service.servers_watch import ServersWatch
+from neardup.service.shared_rates import Client, SharedRates
+from neardup.service.turns import FairPool, FairQueue, Turns
 from neardup.spec import Spec
 
 if TYPE_CHECKING:
     from neardup.index.index import Index
     from neardup.index.stats import Stats
+    from neardup.service.middleware import RequestRecord
 
 MOST_QUERIES: Final = 64
 MOST_CHARACTERS: Final = 1 << 20
@@ -52,15 +62,15 @@ class QueryBatcher:
         self, answer: Callable[[list[str], list[str | None]], list[Answer]], executor: Executor
     ) -> None:
         self._answer, self._executor = answer, executor
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: FairQueue[Waiting] = FairQueue()
         self._busy = False
         """Whether a call is running or scheduled."""
 
-    def ask(self, text: str, group: str | None = None) -> asyncio.Future[Answer]:
-        """Return a future of the answer to a text of a group."""
+    def ask(self, text: str, group: str | None = None, party: str = "") -> asyncio.Future[Answer]:
+        """Return a future of the answer to a text of a group, for a key or an address."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((text, group, future))
+        self._waiting.put(party, (text, group, future))
         if not self._busy:
             # Not at once: requests that arrived together with this one are read first.
             self._busy = True
@@ -88,7 +98,7 @@ class QueryBatcher:
         batch: list[Waiting] = []
         characters = MOST_CHARACTERS
         while self._waiting and len(batch) < MOST_QUERIES and characters > 0:
-            text, group, future = self._waiting.popleft()
+            text, group, future = self._waiting.take()
             if not future.done():  # A cancelled request is skipped.
                 batch.append((text, group, future))
                 characters -= len(text)
@@ -115,10 +125,19 @@ def _fail_all(futures: list[asyncio.Future[Answer]], error: BaseException) -> No
 READERS: Final = 2
 WRITERS: Final = 2
 """Threads that query the index, and threads that sketch new documents; the index commits."""
+CHECKERS: Final = 1
+"""Threads that check single texts, many in a call; so they don't wait for requests with many."""
+STORING: Final = 1_024
+"""Documents that are being sketched and stored; those of further requests wait for a turn.
+
+Enough for a full batch that is sketched while another is stored, and for all single documents."""
+REMOVERS: Final = 2
+"""Threads that remove documents: copies that lose their witness may take seconds."""
 SCANNERS: Final = 1
 """Threads that go through whole tables: queries don't wait for them, and neither do metrics."""
 Say = Callable[[str], None]
 Result = TypeVar("Result")
+Stored = Future[list[Answer]]
 
 
 class IndexService:
@@ -129,20 +148,22 @@ class IndexService:
     Args:
         load: opens the index; called with a function for messages to the operator.
         limits: the limits of requests and connections.
-        data: the folder with the API keys.
+        data: the folder with the index and the API keys, or the address of its servers.
         log: gets an event for each request, and others.
         guarded: whether API keys are required.
         golden: labelled pairs that are checked periodically.
         golden_every: seconds between two checks.
         next_key: the secret key of the generation that may replace the current one.
-        supplied_key: an API key with all rights that is not stored in the folder.
+        supplied_key: an API key with all rights that is not stored.
+        audited: whether the log says which key added or removed which ids.
+        retention: how long documents stay; None for ever.
     """
 
     def __init__(
         self,
         load: Callable[[Say], Index],
         limits: ServiceLimits,
-        data: Path,
+        data: str | Path,
         *,
         log: Log,
         guarded: bool,
@@ -150,84 +171,138 @@ class IndexService:
         golden_every: float = CHECK_SECONDS,
         next_key: Key | None = None,
         supplied_key: str | None = None,
+        audited: bool = False,
+        retention: Retention | None = None,
     ) -> None:
-        self.limits, self.log = limits, log
-        self.gate = AccessGate(limits, ApiKeys(data, supplied_key), self._say, guarded=guarded)
+        self.limits, self.log, self._audited = limits, log, audited
+        self._data, self._keys = data, ApiKeys(data, supplied_key)
+        self._rates: SharedRates | None = None
+        self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
+        self.metrics.watch_places(
+            requests=lambda: self.gate.requests.taken, streams=lambda: self.gate.streams.taken
+        )
+        log.when_dropped = self.metrics.observe_dropped_lines
         self._golden: GoldenWatch | None = None
         if golden is not None:
             self._golden = GoldenWatch(
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
-        self._next_key = next_key
-        self._upkeep: Upkeep | None = None
+        self._next_key, self._retention = next_key, retention
+        self._upkeep: Upkeep | ServersWatch | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
         self.stopping: Callable[[], bool] = lambda: False
         self._load = load
         self._index: Index | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._reads = ThreadPoolExecutor(READERS, "read")
-        self._writes = ThreadPoolExecutor(WRITERS, "write")
-        self._scans = ThreadPoolExecutor(SCANNERS, "scan")
+        self._reads = FairPool(READERS, "read")
+        self._writes = FairPool(WRITERS, "write")
+        self._removals = FairPool(REMOVERS, "remove")
+        self._scans = FairPool(SCANNERS, "scan")
+        self._storing = Turns(STORING)
+        self._checkers = ThreadPoolExecutor(CHECKERS, "check")
         self._renders = ThreadPoolExecutor(1, "metrics")
         self._checks = QueryBatcher(
-            lambda texts, groups: self.index.query_batch(texts, within=groups), self._reads
+            lambda texts, groups: self.index.query_batch(texts, within=groups), self._checkers
         )
 
     @property
     def index(self) -> Index:
-        """The index; raises `Busy` while it is being loaded."""
+        """The index; raises `Busy` while it is being loaded, and an error while its servers are
+        silent."""
         if self._index is None:
             raise Busy("the index is being loaded: wait until /readyz answers 200")
+        if (outage := self._outage) is not None:
+            raise ServersUnavailable(outage)
         return self._index
 
+    @property
+    def _outage(self) -> str | None:
+        return self._upkeep.outage if isinstance(self._upkeep, ServersWatch) else None
+
     def stats(self) -> Stats | None:
-        """Return the statistics of the index; None while it is being loaded."""
-        return None if self._index is None else self._index.stats()
+        """Return the statistics of the index; None while there are none."""
+        return None if self._index is None or self._outage is not None else self._index.stats()
+
+    def audit(self, record: RequestRecord, event: str, ids: list[str]) -> None:
+        """Log which key has changed the documents with these ids, if that is wanted.
+
+        Args:
+            record: the record of the request.
+            event: added or removed.
+            ids: the ids.
+        """
+        if self._audited and ids:
+            self.log.event(event, request_id=record.id, by=record.party, ids=ids)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every answer: fingerprint and sequence of the index."""
+        """Return the headers of every answer: fingerprint and sequence of the index.
+
+        An index on Redis would have to ask its servers for the sequence: it is left out.
+        """
         index = self._index
         if index is None:
             return []
-        return [
-            (b"x-neardup-fingerprint", _fingerprint(index.spec)),
-            (b"x-neardup-sequence", b"%d" % index.sequence),
-        ]
+        headers = [(b"x-neardup-fingerprint", _fingerprint(index.spec))]
+        if not is_redis(index.path):
+            headers.append((b"x-neardup-sequence", b"%d" % index.sequence))
+        return headers
 
-    async def check(self, text: str, group: str | None = None) -> Answer:
-        """Query the index for one text of a group, batched with those of other requests."""
+    async def check(self, party: str, text: str, group: str | None = None) -> Answer:
+        """Query the index for one text of a group, batched with those of other requests.
+
+        Args:
+            party: the key or the address that asks, here and below.
+            text: the text.
+            group: the group of the text.
+        """
         grouped = bool(self.index.settings.within)
         if group is not None and not grouped:  # refused, but not together with others
-            return await self.read(lambda index: index.query(text, within=group))
-        return await self._checks.ask(text, group)
+            return await self.read(party, lambda index: index.query(text, within=group))
+        return await self._checks.ask(text, group, party)
 
     async def render_metrics(self) -> bytes:
         """Return all metrics, also while the index is being loaded."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._renders, self.metrics.render)
 
-    async def scan(self, query: Callable[[Index], Result]) -> Result:
+    def count_documents(self) -> int:
+        """Return the number of documents; of an index on Redis, as it was a second ago."""
+        index = self.index
+        return self._upkeep.documents if isinstance(self._upkeep, ServersWatch) else len(index)
+
+    async def scan(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._scans, query, self.index)
+        return await self._scans.run(party, partial(query, self.index))
 
-    async def read(self, query: Callable[[Index], Result]) -> Result:
+    async def read(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Query the index, in a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reads, query, self.index)
+        return await self._reads.run(party, partial(query, self.index))
 
-    async def add(self, submit: Callable[[Index], Future[list[Answer]]]) -> list[Answer]:
-        """Add documents without blocking a thread while they are stored."""
-        stored = await self.write(submit)
-        # A cancelled request does not cancel documents that are being stored.
-        return await asyncio.shield(asyncio.wrap_future(stored))
+    async def add(
+        self, party: str, documents: int, submit: Callable[[Index], Stored]
+    ) -> list[Answer]:
+        """Add documents without blocking a thread while they are stored.
 
-    async def write(self, change: Callable[[Index], Result]) -> Result:
+        Args:
+            party: the key or the address that adds them.
+            documents: their number.
+            submit: sketches them, and queues them for the writer of the index.
+        """
+        index = self.index
+        async with self._storing.take(party, documents):
+            stored = await self._writes.run(party, partial(submit, index))
+            # A cancelled request does not cancel documents that are being stored.
+            return await asyncio.shield(asyncio.wrap_future(stored))
+
+    async def write(self, party: str, change: Callable[[Index], Result]) -> Result:
         """Change the index in a thread; the change is durable when this returns."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writes, change, self.index)
+        return await self._writes.run(party, partial(change, self.index))
+
+    async def remove(self, party: str, ids: Sequence[str]) -> list[bool]:
+        """Remove documents, in a thread; return for each id whether a document had it."""
+        return await self._removals.run(party, partial(self.index.remove_batch, ids))
 
     def start(self) -> None:
         """Start to load the index."""
@@ -240,37 +315,76 @@ class IndexService:
         index = self._load(self._say)
         # The first query takes a second or two, until all kernels are loaded.
         index.query("the first query")
+        if is_redis(index.path):
+            self._rates = SharedRates(RedisAddress.parse(str(self._data)))
         return index
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            index = self._index = await loop.run_in_executor(self._writes, self._load_and_warm)
+            index = await loop.run_in_executor(None, self._load_and_warm)
         except Exception as error:  # the server raises it when it has stopped
             self.failure = error
             self.when_failed()
         else:
+            self._index = index
             self.log.event("ready", documents=len(index), sequence=index.sequence)
+            supervisor.notify(supervisor.READY)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            self._upkeep = Upkeep(index, self.metrics, self.log.event, self._next_key)
+            if (rates := self._rates) is not None:
+                self._upkeep = ServersWatch(
+                    index,
+                    self._keys,
+                    lambda: self._exchange_rates(rates, loop),
+                    self.metrics,
+                    self.log.event,
+                )
+            else:
+                self._upkeep = Upkeep(
+                    index, self.metrics, self.log.event, self._next_key, retention=self._retention
+                )
             self._upkeep.start()
             if self._golden is not None:
                 self._golden.start()
 
+    def _exchange_rates(self, rates: SharedRates, loop: asyncio.AbstractEventLoop) -> None:
+        """Exchange with other services what clients have taken; in another thread than the gate."""
+
+        async def take() -> dict[Client, int]:
+            return {
+                (kind, name): cost
+                for kind, buckets in self.gate.rates.items()
+                for name, cost in buckets.take_account().items()
+            }
+
+        async def owe(elsewhere: dict[Client, int]) -> None:
+            for (kind, name), cost in elsewhere.items():
+                self.gate.rates[kind].owe_for_others(name, cost, time.monotonic())
+
+        taken = asyncio.run_coroutine_threadsafe(take(), loop).result()
+        elsewhere = rates.exchange(taken, time.monotonic())
+        asyncio.run_coroutine_threadsafe(owe(elsewhere), loop).result()
+
     async def stop(self) -> None:
         """Finish the requests under way, then close the index, with a snapshot if one is due."""
+        supervisor.notify(supervisor.STOPPING)
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
         for thread in (self._golden, self._upkeep):
             if thread is not None:
                 await loop.run_in_executor(None, thread.stop)
-        for pool in (self._reads, self._writes, self._scans, self._renders):
-            await loop.run_in_executor(None, pool.shutdown)
+        pools = (self._reads, self._writes, self._removals, self._scans)
+        shared = (pool.threads for pool in pools)
+        for threads in (*shared, self._checkers, self._renders):
+            await loop.run_in_executor(None, threads.shutdown)
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
+        self._keys.close()
+        if self._rates is not None:
+            self._rates.close()
 
 
 @lru_cache(4)

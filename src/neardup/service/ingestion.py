@@ -33,7 +33,6 @@ from neardup.service.error_responses import (
 from neardup.service.models import NewDocument, make_sketch
 
 if TYPE_CHECKING:
-    from neardup.service.index_service import IndexService
     from neardup.service.limits import ServiceLimits
     from neardup.service.service_route import ServiceRequest
 
@@ -44,22 +43,23 @@ NumberedLine = tuple[int, NewDocument | NeardupError]
 
 
 async def add_documents(
-    service: IndexService, documents: Sequence[NewDocument], replace: bool
+    request: ServiceRequest, documents: Sequence[NewDocument], replace: bool
 ) -> list[Answer]:
     """Add documents, and count the rejected ones.
 
     Args:
-        service: the service whose index stores them.
+        request: the request that has sent them.
         documents: all with a text, or all with a signature. One without an id gets a random id.
         replace: whether they replace documents with the same ids.
     """
+    service = request.service
     ids = [document.id or uuid.uuid4().hex for document in documents]
     metadata = [document.metadata for document in documents]
     groups = [document.within for document in documents]
     signatures = [document.signature for document in documents if document.signature is not None]
     if signatures:
         sketch = make_sketch(signatures, service.index.spec)
-        answers = await service.write(
+        answers = await request.write(
             lambda index: index.add_sketches(
                 ids, sketch, metadata=metadata, replace=replace, within=groups
             )
@@ -67,15 +67,23 @@ async def add_documents(
     else:
         texts = [document.text or "" for document in documents]
         answers = await service.add(
+            request.record.party,
+            len(ids),
             lambda index: index.submit(
                 ids, texts, metadata=metadata, replace=replace, within=groups
-            )
+            ),
         )
     for answer in answers:
         if answer.status == REJECTED:
             reason = ERROR_NAMES[409] if answer.reason == CONFLICT else answer.reason
             service.metrics.observe_rejected(reason or REJECTED)
+    stored = [id for id, each in zip(ids, answers, strict=True) if _is_stored(each)]
+    service.audit(request.record, "added", stored)
     return answers
+
+
+def _is_stored(answer: Answer) -> bool:
+    return answer.status != REJECTED and not answer.again
 
 
 class DocumentStream(Response):
@@ -97,12 +105,16 @@ class DocumentStream(Response):
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         request, limits = self._request, self._request.limits
         try:
-            async for lines in read_lines(receive, request.record.headers, limits, request.hold):
-                for start in range(0, len(lines), limits.batch):
+            headers = request.record.headers
+            async for lines in read_lines(
+                receive, headers, limits, request.hold, request.charge_bytes
+            ):
+                for start in range(0, len(lines) or 1, limits.batch):
                     if request.service.stopping():
                         raise Busy(STOPPED)
                     request.check_key_again(WRITE)
                     await self._answer(lines[start : start + limits.batch], send)
+                    await asyncio.sleep(request.wait_seconds())
             request.record.body_read = True
         except NeardupError as error:
             await self._end(send, error)
@@ -119,9 +131,9 @@ class DocumentStream(Response):
 
     async def _answer(self, lines: list[bytes | None], send: Send) -> None:
         parsed = list(self._parse(lines))
+        self._request.charge(len(parsed), empty_lines=len(lines) - len(parsed))
         if not parsed:
             return
-        self._request.charge(len(parsed))
         answers: list[dict[str, Any]] = []
         for kind, run in groupby(parsed, lambda line: _kind(line[1])):
             if kind is None:
@@ -129,7 +141,6 @@ class DocumentStream(Response):
             else:
                 answers += await self._add([(n, d) for n, d in run if isinstance(d, NewDocument)])
         await self._send(send, answers)
-        await asyncio.sleep(self._request.wait_seconds())
 
     def _parse(self, lines: list[bytes | None]) -> Iterator[NumberedLine]:
         for line in lines:
@@ -156,7 +167,7 @@ class DocumentStream(Response):
     async def _add_patiently(self, documents: list[NewDocument]) -> list[Answer]:
         while True:
             try:
-                return await add_documents(self._request.service, documents, self._replace)
+                return await add_documents(self._request, documents, self._replace)
             except Busy:
                 await asyncio.sleep(PAUSE)
 

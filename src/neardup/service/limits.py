@@ -41,18 +41,31 @@ class ServiceLimits:
     """Requests under way; further ones get 503."""
     key_requests: int = 128
     """Requests of one API key under way, so that one client can't use all of `requests`."""
+    streams: int = 128
+    """Streams under way, which don't count as requests; further ones get 503."""
+    key_streams: int = 64
+    """Streams of one API key under way."""
     bytes_under_way: int = 256 * MIB
-    """Bytes of the bodies of all requests under way."""
+    """Bytes of the bodies of all requests under way; one key gets at most half of them."""
     connections: int = 1_024
-    """Open connections; further ones are closed."""
+    """Open connections; further ones are closed, but for a few that ask for health or metrics."""
+    source_connections: int = 512
+    """Open connections of one address that is not the proxy."""
     key_rate: int = 10_000
-    """Documents per second of one API key; 0 is no limit. A request counts as at least one."""
+    """Documents per second of one API key; 0 is no limit. A request counts as at least one, and an
+    empty line of a stream as one."""
     source_rate: int = 10_000
-    """Documents per second of one client address; 0 is no limit."""
+    """The same of one client address, by requests without a valid key."""
+    key_byte_rate: int = 64 * MIB
+    """Bytes of bodies per second of one API key, after decompression; 0 is no limit."""
+    source_byte_rate: int = 64 * MIB
+    """The same of one client address, by requests without a valid key."""
     burst_seconds: int = 2
     """Seconds of a rate that may be used at once."""
     sources: int = 10_000
     """Addresses and keys whose rates are remembered."""
+    log_bytes: int = 4 * MIB
+    """Bytes of the lines of the log that may wait to be written; further lines are dropped."""
     header_seconds: int = 10
     """Seconds until the headers of a request must have arrived."""
     body_seconds: int = 30

@@ -95,6 +95,7 @@ COUNTERS: Final[Mapping[str, tuple[str, Callable[[Counters], int]]]] = {
     "neardup_queries": ("Texts that were asked about", lambda c: c.queries),
     "neardup_added": ("Documents that were added", lambda c: c.added),
     "neardup_removed": ("Documents that were removed", lambda c: c.removed),
+    "neardup_forgotten": ("Removed documents that were too old", lambda c: c.forgotten),
     "neardup_documents_rejected": ("Documents that can't be compared", lambda c: c.rejected),
     "neardup_lookups": ("Documents whose buckets were looked up", lambda c: c.judged),
     "neardup_candidates": ("Documents that they met in buckets", lambda c: c.candidates),
@@ -128,6 +129,11 @@ class IndexCollector(Collector):
         self._golden_interval: float | None = None
         self._golden_at = 0.0
         self._golden: dict[str, Scores] = {}
+        self._upkeep_at: float | None = None
+
+    def set_upkeep(self) -> None:
+        with self._lock:
+            self._upkeep_at = self._clock()
 
     def expect_golden(self, interval: float) -> None:
         with self._lock:
@@ -189,9 +195,15 @@ class IndexCollector(Collector):
         }
 
     def _watch(self, now: float) -> Gauges:
+        upkeep: Gauges = {}
+        if self._upkeep_at is not None:
+            upkeep["neardup_upkeep_age_seconds"] = (
+                "Since upkeep was last done",
+                max(now - self._upkeep_at, 0.0),
+            )
         if self._golden_interval is None:
-            return {}
-        return {
+            return upkeep
+        return upkeep | {
             "neardup_golden_age_seconds": (
                 "Since the golden set was checked",
                 max(now - self._golden_at, 0.0),
@@ -300,7 +312,23 @@ class Metrics:
         )
         self._upkeep_failures = Counter(
             "neardup_upkeep_failures",
-            "Snapshots and switches of the generation that failed",
+            "Snapshots, switches of the generation and passes that forget documents that failed",
+            registry=self._registry,
+        )
+        self._undated = Gauge(
+            "neardup_forget_undated",
+            "Documents that are never forgotten, because their metadata has no date",
+            registry=self._registry,
+        )
+        self._dropped_lines = Counter(
+            "neardup_log_lines_dropped",
+            "Lines of the log that were dropped, because they could not be written in time",
+            registry=self._registry,
+        )
+        self._under_way = Gauge(
+            "neardup_under_way",
+            "Requests that are being answered, by kind: requests or streams",
+            ("kind",),
             registry=self._registry,
         )
         self._connections = Gauge(
@@ -310,7 +338,7 @@ class Metrics:
         )
         self._connections_refused = Counter(
             "neardup_connections_refused",
-            "Connections that were closed at once, because too many were open",
+            "Connections that were closed, because too many were open, in all or of an address",
             registry=self._registry,
         )
         for reason in WATCHED:
@@ -337,16 +365,33 @@ class Metrics:
         """Count refused requests or documents. There are few reasons; none quotes a request."""
         self._rejected.labels(reason).inc(count)
 
+    def observe_upkeep(self) -> None:
+        """Note that upkeep was done, or tried, just now."""
+        self._readings.set_upkeep()
+
     def observe_upkeep_failure(self) -> None:
-        """Count a snapshot or a switch of the generation that failed."""
+        """Count a snapshot, a switch of the generation or a pass that has failed."""
         self._upkeep_failures.inc()
+
+    def observe_dropped_lines(self, count: int) -> None:
+        """Count lines of the log that were dropped."""
+        self._dropped_lines.inc(count)
+
+    def watch_places(self, **counts: Callable[[], int]) -> None:
+        """Export the requests under way of each kind, which a function returns."""
+        for kind, count in counts.items():
+            self._under_way.labels(kind).set_function(count)
+
+    def observe_undated(self, documents: int) -> None:
+        """Set the number of documents without a date to forget them by."""
+        self._undated.set(documents)
 
     def observe_connections(self, open: int, *, refused: bool = False) -> None:
         """Set the number of open connections, and count one that was refused.
 
         Args:
             open: the connections that are open now.
-            refused: whether the newest one is closed, because too many are open.
+            refused: whether one is closed, because too many are open.
         """
         self._connections.set(open)
         if refused:

@@ -25,6 +25,7 @@ from neardup.service.error_responses import (
 )
 
 if TYPE_CHECKING:
+    from neardup.service.access import Places
     from neardup.service.index_service import IndexService
 
 SANE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -45,18 +46,27 @@ class RequestRecord:
     """Whether scopes are checked; False if access is open."""
     route: str = UNKNOWN
     """The pattern of the path, so that ids are not logged."""
-    inside: bool = False
-    """Whether it was admitted and counts as under way."""
+    places: Places | None = None
+    """Where it has a place, once it is admitted."""
     streamed: bool = False
     """Whether it is a stream, which takes as long as the client decides."""
     documents: int = 0
     bytes: int = 0
+    """Bytes of its body that are in memory."""
+    body_bytes: int = 0
+    """Bytes of its body so far, after decompression."""
     status: int = 0
     error: str | None = None
     body_read: bool = True
     """Whether the body was read to its end."""
+    http_version: str = "1.1"
     several_keys: bool = False
     """Whether there is more than one Authorization header."""
+
+    @property
+    def party(self) -> str:
+        """Whose request it is, of those that take turns: the key, or the address without one."""
+        return self.source if self.key is None else self.key.name
 
 
 def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
@@ -77,6 +87,7 @@ def start_record(scope: Mapping[str, Any], now: float) -> RequestRecord:
         now,
         body_read=headers.get(b"content-length", b"0") == b"0"
         and headers.keys().isdisjoint((b"transfer-encoding", b"upgrade")),
+        http_version=scope.get("http_version", "1.1"),
         several_keys=len(listed) > len(headers)
         and sum(name == b"authorization" for name, _ in listed) > 1,
     )
@@ -151,7 +162,7 @@ class RequestMiddleware:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 message["headers"] = [*message["headers"], own]
-                if record.inside:
+                if record.places is not None:
                     message["headers"] += index_headers()
                 if not record.body_read:
                     # The rest of the body is not read: no other request can follow it.
@@ -185,6 +196,7 @@ class RequestMiddleware:
             status=status,
             seconds=round(seconds, 6),
             documents=record.documents,
+            bytes=record.body_bytes,
             source=record.source,
             **more,
         )

@@ -190,6 +190,15 @@ class NewDocuments(StrictModel):
         return self
 
 
+class RemovalRequest(StrictModel):
+    """Documents to remove together."""
+
+    ids: Annotated[
+        list[Id],
+        Field(min_length=1, description="Of a repeated id, only the first can be found."),
+    ]
+
+
 class StreamOptions(BaseModel):
     """The query of a stream of documents."""
 
@@ -277,6 +286,7 @@ AddRequest = Annotated[
 BODY_FIELDS: Final = {
     "/v1/check": {*CheckText.model_fields, *CheckTexts.model_fields, *CheckSignature.model_fields},
     "/v1/documents": {*OneDocument.model_fields, *NewDocuments.model_fields},
+    "/v1/documents/delete": {*RemovalRequest.model_fields},
 }
 """Path -> the names of the fields that a body may have there."""
 
@@ -314,6 +324,13 @@ class AnswerList(BaseModel):
     """One answer for each text or document, in order."""
 
     answers: list[Answer]
+
+
+class RemovalResult(BaseModel):
+    """What was removed."""
+
+    removed: Annotated[int, Field(description="How many documents were removed.")]
+    missing: Annotated[list[str], Field(description="The ids that no document had.")]
 
 
 class ServiceDescription(BaseModel):

@@ -46,6 +46,8 @@ from neardup.service.models import (
     NewDocuments,
     PageOptions,
     PromotionResult,
+    RemovalRequest,
+    RemovalResult,
     ServiceDescription,
     ShadowRequest,
     StreamOptions,
@@ -109,20 +111,19 @@ _start_page = cache(partial(make_start_page, router.routes))
 )
 async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) -> Response:
     """Is a text, or are several, a copy of a document in the index? Nothing is added."""
-    service = request.service
     if isinstance(body, CheckTexts):
         texts = body.texts
         request.charge(len(texts))
         groups = body.within
-        answers = await service.read(lambda index: index.query_batch(texts, within=groups))
+        answers = await request.read(lambda index: index.query_batch(texts, within=groups))
         return JsonResponse({"answers": answers})
     if isinstance(body, CheckSignature):
-        sketch, group = make_sketch([body.signature], service.index.spec), [body.within]
+        sketch, group = make_sketch([body.signature], request.service.index.spec), [body.within]
         request.charge(1)
-        answers = await service.read(lambda index: index.query_sketches(sketch, within=group))
+        answers = await request.read(lambda index: index.query_sketches(sketch, within=group))
         return JsonResponse(answers[0])
     request.charge(1)
-    return JsonResponse(await service.check(body.text, body.within))
+    return JsonResponse(await request.service.check(request.record.party, body.text, body.within))
 
 
 @router.post(
@@ -135,7 +136,7 @@ async def explain(request: ServiceRequest, body: CheckText) -> Response:
     """How the answer to a text comes about, step by step. Nothing is added."""
     request.charge(1)
     return JsonResponse(
-        await request.service.read(lambda index: index.explain(body.text, within=body.within))
+        await request.read(lambda index: index.explain(body.text, within=body.within))
     )
 
 
@@ -143,6 +144,7 @@ async def add_stream(
     request: ServiceRequest, options: Annotated[StreamOptions, Query()]
 ) -> Response:
     """Check and add a stream of documents, one a line."""
+    request.service.gate.enter_stream(request.record)
     return DocumentStream(request, replace=options.replace)
 
 
@@ -176,10 +178,10 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
     """
     if isinstance(body, NewDocuments):
         request.charge(len(body.documents))
-        answers = await add_documents(request.service, body.documents, body.replace)
+        answers = await add_documents(request, body.documents, body.replace)
         return JsonResponse({"answers": answers})
     request.charge(1)
-    answer = (await add_documents(request.service, [body], body.replace))[0]
+    answer = (await add_documents(request, [body], body.replace))[0]
     if answer.reason == CONFLICT:
         raise Conflict(CONFLICT)
     return JsonResponse(answer)
@@ -198,9 +200,9 @@ async def document(
     found: Document | None
     if options.text:
         require_scope(request.record, TEXTS)
-        found = await request.service.read(lambda index: index.get(id, text=True))
+        found = await request.read(lambda index: index.get(id, text=True))
     else:
-        found = await request.service.read(lambda index: index.get(id))
+        found = await request.read(lambda index: index.get(id))
     if found is None:
         raise Refusal(404, "there is no document with this id")
     return JsonResponse(found)
@@ -214,9 +216,29 @@ async def document(
 )
 async def remove(request: ServiceRequest, id: DocumentId) -> Response:
     """Remove a document. Copies of it find another one to be a copy of, or are kept."""
-    if not await request.service.write(lambda index: index.remove(id)):
+    if not (await request.remove([id]))[0]:
         raise Refusal(404, "there is no document with this id")
+    request.service.audit(request.record, "removed", [id])
     return Response(status_code=204)
+
+
+@router.post(
+    "/v1/documents/delete",
+    dependencies=[scope(WRITE)],
+    response_model=RemovalResult,
+    responses=errors(*GUARDED_ERRORS, *BODY_ERRORS, 507),
+)
+async def remove_many(request: ServiceRequest, body: RemovalRequest) -> Response:
+    """Remove many documents. Copies of them are judged again once, without any of them.
+
+    Ids that no document has are listed, and no error.
+    """
+    request.charge(len(body.ids))
+    removed = await request.remove(body.ids)
+    missing = [id for id, done in zip(body.ids, removed, strict=True) if not done]
+    gone = [id for id, done in zip(body.ids, removed, strict=True) if done]
+    request.service.audit(request.record, "removed", gone)
+    return JsonResponse({"removed": sum(removed), "missing": missing})
 
 
 @router.get(
@@ -231,7 +253,7 @@ async def clusters(request: ServiceRequest, options: Annotated[PageOptions, Quer
     limit = min(PAGE_SIZE, most) if options.limit is None else options.limit
     if limit > most:
         raise invalid(f"limit: a page has at most {most} clusters: ask for the next pages")
-    found = await request.service.scan(lambda index: index.clusters(limit, after=options.after))
+    found = await request.scan(lambda index: index.clusters(limit, after=options.after))
     return JsonResponse(found)
 
 
@@ -252,13 +274,11 @@ async def cluster(
     if options.text:
         require_scope(request.record, TEXTS)
         room = request.limits.cluster_text_bytes
-        found = await request.service.read(
+        found = await request.read(
             lambda index: index.cluster(number, most=most, after=after, text=True, text_bytes=room)
         )
     else:
-        found = await request.service.read(
-            lambda index: index.cluster(number, most=most, after=after)
-        )
+        found = await request.read(lambda index: index.cluster(number, most=most, after=after))
     if found is None:
         raise Refusal(404, "there is no cluster with this number: GET /v1/documents/ID has it")
     return JsonResponse(found)
@@ -274,7 +294,7 @@ async def start_shadow(request: ServiceRequest, body: ShadowRequest) -> Response
     """Try another operating point beside the current one."""
     pairs = [(pair.a, pair.b, pair.duplicate) for pair in body.golden or ()]
     point = body.model_dump(exclude_none=True, exclude={"golden"})
-    await request.service.write(lambda index: index.shadow.start(golden=pairs, **point))
+    await request.write(lambda index: index.shadow.start(golden=pairs, **point))
     return await report_shadow(request)
 
 
@@ -286,7 +306,7 @@ async def start_shadow(request: ServiceRequest, body: ShadowRequest) -> Response
 )
 async def report_shadow(request: ServiceRequest) -> Response:
     """How the shadow's answers differ from the current ones."""
-    return JsonResponse(await request.service.read(lambda index: index.shadow.report().as_dict))
+    return JsonResponse(await request.read(lambda index: index.shadow.report().as_dict))
 
 
 @router.post(
@@ -297,7 +317,7 @@ async def report_shadow(request: ServiceRequest) -> Response:
 )
 async def promote_shadow(request: ServiceRequest) -> Response:
     """Let the shadow answer from now on."""
-    moved = await request.service.write(lambda index: index.shadow.promote())
+    moved = await request.write(lambda index: index.shadow.promote())
     return JsonResponse({"moved": moved})
 
 
@@ -309,7 +329,7 @@ async def promote_shadow(request: ServiceRequest) -> Response:
 )
 async def drop_shadow(request: ServiceRequest) -> Response:
     """Forget the shadow."""
-    await request.service.write(lambda index: index.shadow.drop())
+    await request.write(lambda index: index.shadow.drop())
     return Response(status_code=204)
 
 
@@ -321,7 +341,7 @@ async def drop_shadow(request: ServiceRequest) -> Response:
 )
 async def stats(request: ServiceRequest) -> Response:
     """How many documents there are, in how much memory, and the specification of the index."""
-    return JsonResponse(await request.service.scan(_describe_index))
+    return JsonResponse(await request.scan(_describe_index))
 
 
 def _describe_index(index: Index) -> dict[str, Any]:
@@ -357,5 +377,6 @@ async def health(_: ServiceRequest) -> Response:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_model=HealthStatus, responses=errors(*OPEN_ERRORS))
 async def ready(request: ServiceRequest) -> Response:
-    """Whether the index is loaded."""
-    return JsonResponse({"status": "ready", "documents": len(request.service.index)})
+    """Whether the index is loaded, and its servers answer if it is on Redis."""
+    documents = request.service.count_documents()
+    return JsonResponse({"status": "ready", "documents": documents})

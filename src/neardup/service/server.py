@@ -1,16 +1,16 @@
 """The server: the FastAPI application, and the process that serves it with uvicorn.
 
-One event loop; connections are bounded in time and memory.
+One event loop; connections are bounded in time and memory (`connections.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -20,15 +20,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import neardup
 from neardup.errors import NeardupError, ParameterError
+from neardup.service.connections import BoundedHttpProtocol
 from neardup.service.error_responses import Refusal, validation_refusal
 from neardup.service.index_service import IndexService
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
-from neardup.service.metrics import Metrics
 from neardup.service.middleware import RequestMiddleware, refuse
 from neardup.service.models import BODY_FIELDS
 from neardup.service.routes import router
@@ -99,6 +98,7 @@ def _state_limits(schemas: dict[str, Any], limits: ServiceLimits) -> None:
     texts = schemas["CheckTexts"]["properties"]["texts"]
     texts["maxItems"], texts["items"]["maxLength"] = limits.batch, limits.text_length
     schemas["NewDocuments"]["properties"]["documents"]["maxItems"] = limits.batch
+    schemas["RemovalRequest"]["properties"]["ids"]["maxItems"] = limits.batch
 
 
 async def _answer_refusal(request: Request, error: NeardupError) -> Response:
@@ -125,127 +125,6 @@ def _methods_of_path(request: Request) -> list[str]:
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in matching for method in route.methods or ()})
-
-
-TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-length: 0\r\nconnection: close\r\n\r\n"
-)
-AHEAD: Final = 16
-"""Requests that a connection may send before earlier ones are answered."""
-
-
-class BoundedHttpProtocol(HttpToolsProtocol):
-    """HTTP with limits on the size of headers and trailers, on the time for headers and for reading
-    answers, on pipelined requests, and on the number of connections."""
-
-    limits: ServiceLimits
-    metrics: Metrics
-
-    def __init__(self, *args: Any, **others: Any) -> None:
-        super().__init__(*args, **others)
-        self._deadline: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
-        self._in_head = True
-        self._unparsed = 0
-        """Bytes since a request began, or since the last piece of its body."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        # Writing pauses as soon as the other side does not read.
-        transport.set_write_buffer_limits(0)
-        refused = len(self.connections) > self.limits.connections
-        self.metrics.observe_connections(len(self.connections) - refused, refused=refused)
-        if refused:
-            transport.abort()
-        else:
-            self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        self._unparsed += len(data)
-        super().data_received(data)
-        if self.transport.is_closing():
-            return
-        # The start of a request, or bytes that can't become one.
-        if self._in_head and self._idle:
-            self._wait()
-        # Headers, or trailers after the last chunk of a body.
-        if self._unparsed > self.limits.header_bytes:
-            self._refuse()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # Trailers are not used.
-            super().on_header(name, value)
-
-    def on_headers_complete(self) -> None:
-        self._cancel_deadline()
-        self._in_head, self._unparsed = False, 0
-        if self.transport.is_closing():
-            return
-        if len(self.pipeline) >= AHEAD:
-            self.transport.abort()
-        elif _size(self.url, self.headers) > self.limits.header_bytes:
-            self._refuse()
-        else:
-            super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._unparsed = 0
-        if not self.transport.is_closing():
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._in_head, self._unparsed = True, 0
-        if not self.transport.is_closing():
-            super().on_message_complete()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.call_later(self.limits.idle_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._cancel_unread()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_deadline()
-        self._cancel_unread()
-        super().connection_lost(exc)
-        self.metrics.observe_connections(len(self.connections))
-
-    @property
-    def _idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _wait(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(self.limits.header_seconds, self._close_idle)
-
-    def _cancel_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _close_idle(self) -> None:
-        self._deadline = None
-        if self._idle and not self.transport.is_closing():
-            self.transport.abort()
-
-    def _cancel_unread(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-
-    def _refuse(self) -> None:
-        if self._idle:
-            self.transport.write(TOO_LARGE)
-            self.transport.close()
-        else:  # An answer would be read as that to the request before.
-            self.transport.abort()
-
-
-def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -283,7 +162,14 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     config = uvicorn.Config(
         app,
         http=type(
-            "Protocol", (BoundedHttpProtocol,), {"limits": limits, "metrics": service.metrics}
+            "Protocol",
+            (BoundedHttpProtocol,),
+            {
+                "limits": limits,
+                "metrics": service.metrics,
+                "proxies": frozenset(proxy.replace(" ", "").split(",") if proxy else ()),
+                "held": Counter(),
+            },
         ),
         loop="uvloop",
         ws="none",
@@ -306,6 +192,8 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     # that stopped it again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end())
+    if service.log.file is not None:
+        signal.signal(signal.SIGHUP, lambda *_: service.log.reopen())
     name, port = bound.getsockname()[:2]
     where = f"[{name}]" if ":" in name else name
     service.log.event("listening", url=f"http://{where}:{port}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Request, Response, params
@@ -27,6 +27,7 @@ from neardup.service.bodies import JSON, NDJSON, content_type, parse_json, read_
 from neardup.service.error_responses import Refusal, invalid
 
 if TYPE_CHECKING:
+    from neardup.index.index import Index
     from neardup.service.index_service import IndexService
     from neardup.service.limits import ServiceLimits
     from neardup.service.middleware import RequestRecord
@@ -38,6 +39,7 @@ API: Final = "/v1/"
 LONGEST_NAME: Final = 60
 """Characters of a parameter's name that a message shows."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Result = TypeVar("Result")
 
 
 class ServiceRequest(Request):
@@ -63,7 +65,9 @@ class ServiceRequest(Request):
         """Read and parse the body, within the limits."""
         if content_type(self.record.headers) != JSON:
             raise Refusal(415, f"Content-Type is not {JSON}: set it, and send JSON")
-        body = await read_body(self.receive, self.record.headers, self.limits, self.hold)
+        body = await read_body(
+            self.receive, self.record.headers, self.limits, self.hold, self.charge_bytes
+        )
         self.record.body_read = True
         self._value = parse_json(body, self.limits)
 
@@ -82,12 +86,16 @@ class ServiceRequest(Request):
         """
         self.service.gate.hold(self.record, count)
 
-    def charge(self, documents: int) -> None:
-        """Charge documents to the rates of the key and the address."""
-        self.service.gate.charge(self.record, documents, time.monotonic())
+    def charge(self, documents: int, empty_lines: int = 0) -> None:
+        """Charge documents, and empty lines between them, to the rate of the key or the address."""
+        self.service.gate.charge(self.record, documents, time.monotonic(), empty_lines)
+
+    def charge_bytes(self, count: int) -> None:
+        """Charge bytes of the body to the rate of the key or the address."""
+        self.service.gate.charge_bytes(self.record, count, time.monotonic())
 
     def wait_seconds(self) -> float:
-        """Return the seconds until the key and the address may send more."""
+        """Return the seconds until the key or the address may send more."""
         return self.service.gate.wait_seconds(self.record, time.monotonic())
 
     def check_key_again(self, scope: str) -> None:
@@ -97,6 +105,22 @@ class ServiceRequest(Request):
             scope: the scope that the key must have.
         """
         self.service.gate.check_again(self.record, scope)
+
+    async def read(self, query: Callable[[Index], Result]) -> Result:
+        """Query the index, in a thread."""
+        return await self.service.read(self.record.party, query)
+
+    async def scan(self, query: Callable[[Index], Result]) -> Result:
+        """Go through whole tables of the index, in a thread of their own."""
+        return await self.service.scan(self.record.party, query)
+
+    async def write(self, change: Callable[[Index], Result]) -> Result:
+        """Change the index in a thread; the change is durable when this returns."""
+        return await self.service.write(self.record.party, change)
+
+    async def remove(self, ids: Sequence[str]) -> list[bool]:
+        """Remove documents, in a thread; return for each id whether a document had it."""
+        return await self.service.remove(self.record.party, ids)
 
 
 class ServiceRoute(APIRoute):

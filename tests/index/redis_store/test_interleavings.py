@@ -111,9 +111,9 @@ def test_documents_replace_one_another() -> None:
 
 def test_the_model_sees_a_protocol_without_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule that who met a higher number gives up, histories go wrong."""
-    from neardup.index.redis_store.judging import Meeting
+    from neardup.index.redis_store.judging import BucketMeeting
 
-    monkeypatch.setattr(Meeting, "met_later", lambda self, row: set())
+    monkeypatch.setattr(BucketMeeting, "met_later", lambda self, row: set())
     with pytest.raises(AssertionError, match="seed"):
         test_writers_give_the_answer_in_the_order_of_the_numbers()
 

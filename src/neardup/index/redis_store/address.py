@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from neardup.errors import MissingInput, ParameterError
+from neardup.errors import MissingInput, ParameterError, UsageError
 
 SCHEMES: Final = ("redis", "rediss")
 PORT: Final = 6379
@@ -33,10 +33,39 @@ USER, PASSWORD, PASSWORD_FILE = (
 CA_FILE: Final = "NEARDUP_REDIS_CA_FILE"
 FORM: Final = "redis://HOST:PORT, or redis://HOST:PORT,HOST:PORT?name=NAME"
 
+NOT_ON_REDIS: Final = {
+    "a snapshot": "there is nothing to write, its servers store it",
+    "compaction": "there is nothing to do, its servers free the memory of what is removed",
+    "another operating point": "make another index (?name=NAME) with it, and add the files again",
+    "another specification": "make another index (?name=NAME) with it, and add the files again",
+    "an increment (-o)": "leave out -o, or use an index in a folder",
+    "what a run has saved (--from)": "give the files that the run has read",
+    "an earlier corpus (--against)": "give the files that were added to it",
+}
+"""What an index on Redis can't do, and the cure; docs/cluster.md lists it."""
+
 
 def is_redis(path: object) -> bool:
     """Whether the address of an index is one of Redis servers."""
     return isinstance(path, str) and path.startswith(tuple(f"{each}://" for each in SCHEMES))
+
+
+def require_folder(path: str | Path, wanted: str) -> Path:
+    """Return the folder of an index; raise UsageError if the index is on Redis.
+
+    Args:
+        path: The folder or the address of the index.
+        wanted: What is done with it, of `NOT_ON_REDIS`.
+    """
+    if is_redis(path):
+        raise not_on_redis(RedisAddress.parse(str(path)), wanted)
+    return Path(path)
+
+
+def not_on_redis(address: object, wanted: str) -> UsageError:
+    """Return the error for something that an index on Redis can't do."""
+    cure = NOT_ON_REDIS[wanted]
+    return UsageError(f"{address}: {wanted} is not supported for an index on Redis: {cure}")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Held:
     """For each key, the documents that are about to be removed from buckets of its partition."""
 
 
-class Buckets:
+class SharedBuckets:
     """All buckets of an index. Any thread may use it."""
 
     def __init__(self, servers: Servers, keyspace: Keyspace, identity: bytes) -> None:
@@ -211,7 +211,7 @@ class Buckets:
         numbers: Integers | None,
         places: Integers,
         arguments: Sequence[Any],
-    ) -> Iterator[_Part]:
+    ) -> Iterator[_PartitionCall]:
         """Return the calls of a script for some of the keys, one for each partition."""
         slices = self._slices.copy()
         chosen = keys[places]
@@ -239,7 +239,7 @@ class Buckets:
                 [self._keyspace.partition_meta(partition), *named],
                 [self._identity, count, *arguments, entries[begin:end].tobytes()],
             )
-            yield _Part(partition, places[begin:end], count, call)
+            yield _PartitionCall(partition, places[begin:end], count, call)
             begin = end
 
     def _learn(self, partition: int, slices: int) -> None:
@@ -266,7 +266,7 @@ class Buckets:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PartitionCall:
     """A call of a script for keys of one partition."""
 
     partition: int

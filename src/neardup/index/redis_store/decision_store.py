@@ -9,6 +9,8 @@ from neardup.index.redis_store.buckets import IndexVanished
 from neardup.index.redis_store.keyspace import (
     BLOCK,
     Keyspace,
+    Record,
+    add_sum,
     offset_of,
     pack_number,
 )
@@ -90,6 +92,20 @@ class DecisionStore:
             for place in places:
                 joined[place] = reply == 1
         return joined
+
+    def update(self, number: int, record: Record, text: bytes | None) -> bool:
+        """Store another record of a document, and another text; return whether it is there still.
+
+        Args:
+            number: The document.
+            record: Its record, with other metadata.
+            text: Its text; None to leave it as it is.
+        """
+        columns = [self.keyspace.of_document(letter, number) for letter in "srt"]
+        stored = b"" if text is None else add_sum(number, text)
+        arguments = [self.identity, offset_of(number), record.pack(number), stored]
+        call = Call.of_script(load_script("update"), [self._meta(number), *columns], arguments)
+        return bool(self.run([call], durable=True)[0] == 1)
 
     def withdraw(self, number: int, token: bytes) -> bool:
         """Begin to remove a kept document; return whether this was done by this token."""

@@ -32,11 +32,13 @@ from neardup.index.view import TablesBehind
 
 AT_ONCE: Final = 64
 """Blocks that are read together when all documents are."""
+FIRST_BLOBS, MOST_BLOBS = 16, 512
+"""Documents whose blobs are read together: at first, and at most."""
 ATTEMPTS: Final = 100
 PAUSE: Final = 0.1
 
 
-class Documents:
+class SharedDocuments:
     """Read access to the documents. Any thread may use it."""
 
     def __init__(self, servers: Servers, keyspace: Keyspace) -> None:
@@ -90,6 +92,23 @@ class Documents:
             number: check_sum(number, data, table)
             for number, data in self._fields(COLUMNS[table], numbers).items()
         }
+
+    def first_blobs(
+        self, table: str, numbers: Sequence[int], most: int
+    ) -> tuple[dict[int, bytes], int]:
+        """Return the blobs of the first documents, until they have `most` bytes.
+
+        One read may have more: how large it is follows from the documents before.
+        """
+        blobs: dict[int, bytes] = {}
+        read, size, count = 0, 0, FIRST_BLOBS
+        while read < len(numbers) and (read == 0 or size < most):
+            part = self.blobs(table, numbers[read : read + count])
+            blobs |= part
+            read += min(count, len(numbers) - read)
+            size += sum(map(len, part.values()))
+            count = min(max((most - size) * read // max(size, 1), 1), MOST_BLOBS)
+        return blobs, read
 
     def members(self, numbers: Sequence[int]) -> list[list[int]]:
         """Return for each kept document the numbers that are or were copies of it."""
@@ -186,13 +205,13 @@ class Documents:
         return found
 
 
-class ListedDocuments(Documents):
+class ListedDocuments(SharedDocuments):
     """The documents that were stored when it was made: later ones are passed over.
 
     Raises FormatError if one of them is removed before it was read.
     """
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: SharedDocuments) -> None:
         super().__init__(documents._servers, documents._keyspace)
         self._listed = documents.numbers()
 

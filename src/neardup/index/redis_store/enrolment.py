@@ -39,10 +39,10 @@ from numpy.typing import NDArray
 from neardup.errors import NeardupError, ServersUnavailable
 from neardup.index.arrivals import Arrivals, select_arrivals
 from neardup.index.planner import check_number
-from neardup.index.redis_store.buckets import Appended, Buckets
+from neardup.index.redis_store.buckets import Appended, SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
-from neardup.index.redis_store.documents import Documents
-from neardup.index.redis_store.judging import Meeting, judge, wait_for
+from neardup.index.redis_store.documents import SharedDocuments
+from neardup.index.redis_store.judging import BucketMeeting, judge, wait_for
 from neardup.index.redis_store.keyspace import (
     ABANDONED,
     BLOCK,
@@ -58,7 +58,7 @@ from neardup.index.redis_store.keyspace import (
     offset_of,
 )
 from neardup.index.redis_store.overflow import Overflow
-from neardup.index.redis_store.removal import Removal
+from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, NotReplicated
 from neardup.index.stats import Counters
@@ -73,7 +73,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
 
 
 @dataclass(frozen=True)
-class NewDocuments:
+class EnrolmentBatch:
     """Documents to add, with different ids, in order."""
 
     arrivals: Arrivals
@@ -113,19 +113,19 @@ class Enrolment:
     """
 
     store: DecisionStore
-    buckets: Buckets
+    buckets: SharedBuckets
     overflow: Overflow
-    documents: Documents
+    documents: SharedDocuments
     view: View
     counters: Counters
-    removal: Removal
+    removal: SharedRemoval
     lease: float
     _token: bytes = field(default_factory=lambda: os.urandom(TOKEN_BYTES))
     _least: int = 1
     _leaving: list[Leaving] = field(default_factory=list)
 
     def add(
-        self, new: NewDocuments, when_appended: Callable[[], None], *, replacing: bool = False
+        self, new: EnrolmentBatch, when_appended: Callable[[], None], *, replacing: bool = False
     ) -> list[Enrolled]:
         """Judge and store documents; return what became of each when all is durable.
 
@@ -157,7 +157,7 @@ class Enrolment:
 
     def _attempt(
         self,
-        new: NewDocuments,
+        new: EnrolmentBatch,
         rows: list[int],
         done: dict[int, Enrolled],
         when_appended: Callable[[], None],
@@ -202,7 +202,7 @@ class Enrolment:
         """The state of documents that this process is adding."""
         return PENDING + self._token
 
-    def _begin(self, new: NewDocuments, numbers: list[int]) -> set[int]:
+    def _begin(self, new: EnrolmentBatch, numbers: list[int]) -> set[int]:
         """Store documents as pending; return the places of those whose numbers they can't have."""
         packed = _pack_documents(new, numbers, self.view)
         by_block: dict[int, list[int]] = {}
@@ -247,7 +247,7 @@ class Enrolment:
 class _Attempt:
     """Documents under the numbers of one attempt."""
 
-    def __init__(self, enrolment: Enrolment, new: NewDocuments, numbers: list[int]) -> None:
+    def __init__(self, enrolment: Enrolment, new: EnrolmentBatch, numbers: list[int]) -> None:
         self._enrolment, self._new, self._numbers = enrolment, new, numbers
         self.keys = bucket_keys(new.arrivals.keys, new.arrivals.content, new.ids)
         self._documents, self._removal = enrolment.documents, enrolment.removal
@@ -256,7 +256,7 @@ class _Attempt:
     def run(self, appended: Appended, replacing: bool) -> dict[int, Enrolled]:
         """Return what became of the documents, by place, without those that must begin again."""
         self._floors = appended.floors.reshape(self.keys.shape).max(axis=1)
-        meeting = Meeting.of(self._numbers, self.keys, appended, self._documents)
+        meeting = BucketMeeting.of(self._numbers, self.keys, appended, self._documents)
         rows = self._go_on(meeting, list(range(len(self._numbers))))
         while True:
             wait_for(meeting, rows, self._documents, self._enrolment.lease, self._removal.end_wait)
@@ -272,7 +272,7 @@ class _Attempt:
         self._leave_full(meeting, [row for row in settled if decided[row].kind == KEPT], appended)
         return done | settled
 
-    def _go_on(self, meeting: Meeting, rows: list[int]) -> list[int]:
+    def _go_on(self, meeting: BucketMeeting, rows: list[int]) -> list[int]:
         """Give up the numbers of documents that met a higher one; return the rows of the others."""
         lost = {
             row for row in rows if self._numbers[row] < self._floors[row] or meeting.met_later(row)
@@ -297,7 +297,7 @@ class _Attempt:
         self._enrolment.leave_later(chosen.reshape(-1), numbers, floor)
 
     def _stored_ids(
-        self, meeting: Meeting, rows: list[int], replacing: bool
+        self, meeting: BucketMeeting, rows: list[int], replacing: bool
     ) -> tuple[dict[int, Enrolled], list[int]]:
         """Look for documents that have the ids; return the answers to those that are not added.
 
@@ -317,7 +317,8 @@ class _Attempt:
                 continue
             ended.append(row)
             if same[0].content == self._new.arrivals.content[row].tobytes():
-                done[row] = Enrolled(same[0], again=True)
+                if not replacing or self._update(same[0].number, row):
+                    done[row] = Enrolled(same[0], again=True)
             elif replacing:
                 replaced.append(same[0].number)
             else:
@@ -327,7 +328,15 @@ class _Attempt:
             self._removal.remove(replaced)
         return done, [row for row in rows if row not in set(ended)]
 
-    def _settle(self, meeting: Meeting, decided: dict[int, State]) -> dict[int, Enrolled]:
+    def _update(self, number: int, row: int) -> bool:
+        """Give a stored document the metadata and the text of a new one with the same content."""
+        record = self._documents.records([number]).get(number)
+        if record is None:
+            return False
+        record = record._replace(metadata=self._new.metadata[row])
+        return self._enrolment.store.update(number, record, self._new.texts[row])
+
+    def _settle(self, meeting: BucketMeeting, decided: dict[int, State]) -> dict[int, Enrolled]:
         """Store decisions; return those that were stored, by row. The others begin again."""
         kept = sorted(row for row, state in decided.items() if state.kind == KEPT)
         copies = [row for row, state in decided.items() if state.kind == COPY]
@@ -365,7 +374,7 @@ class _Attempt:
         )
         return [row for row, done in zip(rows, settled, strict=True) if done]
 
-    def _full(self, meeting: Meeting, kept: Sequence[int]) -> set[int]:
+    def _full(self, meeting: BucketMeeting, kept: Sequence[int]) -> set[int]:
         """Return the buckets that may have more kept documents than the limit with these."""
         limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
         shared, counts = np.unique(self.keys[list(kept), :bands], return_counts=True)
@@ -375,7 +384,7 @@ class _Attempt:
             if count + len(meeting.members.get(key, ())) > limit
         }
 
-    def _leave_full(self, meeting: Meeting, kept: Sequence[int], appended: Appended) -> None:
+    def _leave_full(self, meeting: BucketMeeting, kept: Sequence[int], appended: Appended) -> None:
         """Have kept documents leave the buckets that have as many leaders as they may."""
         limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
         removals = appended.removals.reshape(self.keys.shape)
@@ -406,11 +415,11 @@ class _Attempt:
         )
 
 
-def _select(new: NewDocuments, rows: list[int]) -> NewDocuments:
+def _select(new: EnrolmentBatch, rows: list[int]) -> EnrolmentBatch:
     """Return some of the documents."""
     if len(rows) == len(new.ids):
         return new
-    return NewDocuments(
+    return EnrolmentBatch(
         select_arrivals(new.arrivals, rows),
         [new.ids[row] for row in rows],
         [new.metadata[row] for row in rows],
@@ -420,7 +429,7 @@ def _select(new: NewDocuments, rows: list[int]) -> NewDocuments:
 
 
 def _pack_documents(
-    new: NewDocuments, numbers: list[int], view: View
+    new: EnrolmentBatch, numbers: list[int], view: View
 ) -> list[tuple[bytes, bytes, bytes]]:
     """Return the record, the shingles and the text of each document as they are stored."""
     arrivals = new.arrivals

@@ -18,7 +18,7 @@ from neardup.index.arrivals import Arrivals, select_arrivals
 from neardup.index.decider import KEPT as NO_WITNESS
 from neardup.index.postings import Integers, Keys, Numbers
 from neardup.index.redis_store.buckets import Appended
-from neardup.index.redis_store.documents import Documents
+from neardup.index.redis_store.documents import SharedDocuments
 from neardup.index.redis_store.keyspace import COPY, GONE, KEPT, ORPHAN, PENDING, State
 from neardup.index.redis_store.tables import list_leaders
 from neardup.index.stats import Counters
@@ -29,7 +29,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.02
 
 
 @dataclass
-class Meeting:
+class BucketMeeting:
     """Documents with their numbers, and whom each of them met in its buckets."""
 
     numbers: list[int]
@@ -45,8 +45,12 @@ class Meeting:
 
     @classmethod
     def of(
-        cls, numbers: list[int], keys: NDArray[np.uint64], appended: Appended, documents: Documents
-    ) -> Meeting:
+        cls,
+        numbers: list[int],
+        keys: NDArray[np.uint64],
+        appended: Appended,
+        documents: SharedDocuments,
+    ) -> BucketMeeting:
         """Look at the members that were met, and read their states."""
         columns, own = keys.shape[1], set(numbers)
         flat = keys.reshape(-1).tolist()
@@ -61,7 +65,7 @@ class Meeting:
         everybody: set[int] = set().union(*met)
         return cls(numbers, keys, met, members, documents.states(sorted(everybody)))
 
-    def update(self, documents: Documents, numbers: set[int]) -> None:
+    def update(self, documents: SharedDocuments, numbers: set[int]) -> None:
         """Read some of the states again."""
         self.states |= documents.states(sorted(numbers))
 
@@ -91,7 +95,7 @@ class Meeting:
 class MetLeaders:
     """The documents that the decider compares with: those that were met; see `CandidateSource`."""
 
-    meeting: Meeting
+    meeting: BucketMeeting
     view: View
     excluded: frozenset[int] = frozenset()
 
@@ -104,9 +108,9 @@ class MetLeaders:
         members = {place: met[key] for place, key in enumerate(flat) if key in met}
         return list_leaders(members, kept, keys.shape, limit)
 
-    def shingles(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """Return the sorted shingles of the documents that have them, by number."""
-        return self.view.shingles(numbers)
+    def first_shingles(self, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]:
+        """Return the sorted shingles of the first documents; see `Store.first_blobs`."""
+        return self.view.first_shingles(numbers, most)
 
     def signatures(self, numbers: Sequence[int]) -> NDArray[Any]:
         """Return the part of the documents' signatures that is compared, a row each."""
@@ -114,7 +118,7 @@ class MetLeaders:
 
 
 def judge(
-    meeting: Meeting, rows: Sequence[int], arrivals: Arrivals, view: View, counters: Counters
+    meeting: BucketMeeting, rows: Sequence[int], arrivals: Arrivals, view: View, counters: Counters
 ) -> dict[int, State]:
     """Decide about documents of a meeting, by row: each is kept, or a copy.
 
@@ -143,7 +147,7 @@ def judge(
 
 
 def _find_identical(
-    meeting: Meeting, rows: Sequence[int], arrivals: Arrivals, view: View
+    meeting: BucketMeeting, rows: Sequence[int], arrivals: Arrivals, view: View
 ) -> dict[int, State]:
     """Return the states of documents that have the content of a kept one, by row."""
     column = arrivals.keys.shape[1]
@@ -160,9 +164,9 @@ def _find_identical(
 
 
 def wait_for(
-    meeting: Meeting,
+    meeting: BucketMeeting,
     rows: Sequence[int],
-    documents: Documents,
+    documents: SharedDocuments,
     lease: float,
     when_over: Callable[[set[int]], None],
 ) -> None:

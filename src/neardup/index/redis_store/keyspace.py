@@ -5,6 +5,8 @@ together. NAME is the name of the index:
 
     {NAME:c}meta        hash: format, settings, number of partitions, identity
     {NAME:c}counter     the last number that was given
+    {NAME:c}keys        hash: API keys of services, by their names (`service/shared_keys.py`)
+    {NAME:c}rate:K:N    what the client N of services has taken (`service/shared_rates.py`)
     {NAME:P}meta        hash of partition P: identity, numbers of slices, buckets and removals,
                         floor, counts, and documents that are about to be removed (leaving:N)
     {NAME:P}bS          slice S, a hash of buckets: key -> members, 5 bytes each

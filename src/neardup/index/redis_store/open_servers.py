@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from neardup.errors import IndexLocked, UsageError
@@ -21,6 +21,37 @@ from neardup.index.redis_store.shared_generation import (
 from neardup.index.settings import IndexSettings, new_options
 from neardup.keys import Key
 from neardup.spec import Spec
+
+
+def missing_index(address: RedisAddress) -> UsageError:
+    return UsageError(
+        f"{address} holds no index: give another address or name (?name=NAME), or make one with "
+        "neardup index build"
+    )
+
+
+def is_stored(address: RedisAddress) -> bool:
+    """Return whether the servers have an index of this name."""
+    with closing(Servers(address)) as servers:
+        return read_meta(servers) is not None
+
+
+def check_settings(
+    address: RedisAddress,
+    key: Key | None,
+    options: dict[str, Any],
+    keep_texts: bool | None,
+    within: str | None,
+) -> None:
+    """Raise the errors of `OpenServers.open` that need no documents; write nothing."""
+    with closing(Servers(address)) as servers:
+        check_configuration(servers, lambda _: None)
+        meta = read_meta(servers)
+        if meta is None:
+            IndexSettings(new_options(None, key, options), bool(keep_texts), within=within or "")
+            return
+        settings = IndexSettings.of_stored(meta, str(address))
+        require_settings(str(address), settings, None, key, options, keep_texts, within)
 
 
 @contextmanager
@@ -81,10 +112,7 @@ class OpenServers:
             meta = read_meta(servers)
             if meta is None:
                 if read_only:
-                    raise UsageError(
-                        f"{address} holds no index: give another address or name (?name=NAME), or "
-                        "make one by adding documents"
-                    )
+                    raise missing_index(address)
                 made = new_options(spec, key, options)
                 create_index(servers, IndexSettings(made, bool(keep_texts), within=within or ""))
                 meta = read_meta(servers) or {}

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.index.redis_store.buckets import Buckets, Held
-from neardup.index.redis_store.documents import Documents
+from neardup.index.redis_store.buckets import Held, SharedBuckets
+from neardup.index.redis_store.documents import SharedDocuments
 from neardup.index.redis_store.keyspace import KEPT, Keyspace, unpack_numbers
 from neardup.index.redis_store.servers import Call, Servers
 
@@ -24,7 +24,11 @@ class Overflow:
     """The lists of all full buckets. Any thread may use it."""
 
     def __init__(
-        self, servers: Servers, keyspace: Keyspace, buckets: Buckets, documents: Documents
+        self,
+        servers: Servers,
+        keyspace: Keyspace,
+        buckets: SharedBuckets,
+        documents: SharedDocuments,
     ) -> None:
         self._servers, self._keyspace = servers, keyspace
         self._buckets, self._documents = buckets, documents

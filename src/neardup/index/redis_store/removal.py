@@ -24,10 +24,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.index.redis_store.buckets import Buckets
+from neardup.index.redis_store.buckets import SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
-from neardup.index.redis_store.documents import Documents
-from neardup.index.redis_store.judging import LONGEST_PAUSE, UNDECIDED, Meeting, judge, wait_for
+from neardup.index.redis_store.documents import SharedDocuments
+from neardup.index.redis_store.judging import (
+    LONGEST_PAUSE,
+    UNDECIDED,
+    BucketMeeting,
+    judge,
+    wait_for,
+)
 from neardup.index.redis_store.keyspace import (
     ABANDONED,
     COPY,
@@ -50,16 +56,16 @@ from neardup.index.view import TablesBehind, View
 
 
 @dataclass
-class Removal:
+class SharedRemoval:
     """Removes documents. Any thread may use it.
 
     `lease` has the seconds that it waits for others.
     """
 
     store: DecisionStore
-    buckets: Buckets
+    buckets: SharedBuckets
     overflow: Overflow
-    documents: Documents
+    documents: SharedDocuments
     view: View
     counters: Counters
     lease: float
@@ -232,7 +238,7 @@ class Removal:
         turns = np.array([state.turn for state in orphans.values()], np.int64)
         members = np.repeat(with_turns(np.array(numbers, np.int64), turns), columns)
         appended = self.buckets.append(keys.reshape(-1), members)
-        meeting = Meeting.of(numbers, keys, appended, self.documents)
+        meeting = BucketMeeting.of(numbers, keys, appended, self.documents)
         rows = list(range(len(numbers)))
         self._preempt(meeting)
         wait_for(meeting, rows, self.documents, self.lease, self._end_wait_inside)
@@ -245,7 +251,7 @@ class Removal:
             floor = max(numbers[row] for row in copies)
             self.buckets.leave(keys[copies].reshape(-1), leaving.reshape(-1), floor)
 
-    def _preempt(self, meeting: Meeting) -> None:
+    def _preempt(self, meeting: BucketMeeting) -> None:
         """Have everybody who is undecided, and was met with a higher number, begin again."""
         met = {each for row in range(len(meeting.numbers)) for each in meeting.met_later(row)}
         pending = sorted(each for each in met if meeting.states[each].kind == PENDING)

@@ -92,6 +92,18 @@ class Servers:
             self._find_out_again()
         return replies
 
+    def ping(self) -> None:
+        """Raise ServersUnavailable if a server does not answer at this moment."""
+        for server in self.masters:
+            try:
+                self._client(server).ping()
+            except self._lost() as error:
+                self._drop(server)
+                self._find_out_again()
+                raise self._unavailable(self._translated(error)) from None
+            except self._redis.exceptions.ResponseError as error:
+                raise self._refused(server, error) from None
+
     def memory_used(self) -> dict[Server, int]:
         """Return the bytes of memory that each master uses, for whatever it has."""
         return {

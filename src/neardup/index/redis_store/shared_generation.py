@@ -16,9 +16,10 @@ from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.generation import OpenOptions
 from neardup.index.lookup import LookupTables
-from neardup.index.redis_store.buckets import FIRST_SLICES, Buckets
+from neardup.index.planner import RemoveRequest
+from neardup.index.redis_store.buckets import FIRST_SLICES, SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
-from neardup.index.redis_store.documents import Documents, ListedDocuments
+from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
 from neardup.index.redis_store.enrolment import Enrolment
 from neardup.index.redis_store.keyspace import (
     BLOCK,
@@ -31,7 +32,7 @@ from neardup.index.redis_store.keyspace import (
     offset_of,
 )
 from neardup.index.redis_store.overflow import Overflow
-from neardup.index.redis_store.removal import Removal
+from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.redis_store.shared_integrity import SharedIntegrity
@@ -75,8 +76,8 @@ class SharedGeneration(BaseGeneration):
         require_key(self.settings.options.spec, key)
         self._keyspace = Keyspace(servers.address.name, int(meta["partitions"]))
         self.identity: bytes = meta["identity"]
-        self._documents = Documents(servers, self._keyspace)
-        self._buckets = Buckets(servers, self._keyspace, self.identity)
+        self._documents = SharedDocuments(servers, self._keyspace)
+        self._buckets = SharedBuckets(servers, self._keyspace, self.identity)
         self._overflow = Overflow(servers, self._keyspace, self._buckets, self._documents)
         self._store = DecisionStore(servers, self._keyspace, self.identity)
         options = self.settings.options
@@ -90,7 +91,7 @@ class SharedGeneration(BaseGeneration):
         self.counters = Counters()
         self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
         parts = (self._store, self._buckets, self._overflow, self._documents, self._view)
-        removal = Removal(*parts, self.counters, LEASE_SECONDS)
+        removal = SharedRemoval(*parts, self.counters, LEASE_SECONDS)
         self._removal = removal
         self._integrity = SharedIntegrity(*parts, removal)
         self.writer: SharedWriter | None = None
@@ -161,12 +162,25 @@ class SharedGeneration(BaseGeneration):
             self.counters,
         )
 
+    def remove_batch(self, ids: Sequence[str]) -> list[bool]:
+        queue = self.require_queue()
+        requests = [queue.put(RemoveRequest(id)) for id in ids]
+        return [request.done.result() for request in requests]
+
     def verify(self) -> list[str]:
         return self._integrity.verify()
 
     def repair(self) -> list[str]:
         """Repair what a failover of servers has left behind; return what was done, a line each."""
         return self._integrity.repair()
+
+    def finish_removals(self) -> int:
+        """Finish the removals that processes which failed have left; return how many there were."""
+        return self._integrity.removal.finish_all()
+
+    def ping(self) -> None:
+        """Raise ServersUnavailable if a server does not answer at this moment."""
+        self._servers.ping()
 
     def list_documents(self) -> ListedDocuments:
         """Return all documents that are stored now, to read them in order."""

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError
-from neardup.index.redis_store.buckets import Buckets
+from neardup.index.redis_store.buckets import SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
-from neardup.index.redis_store.documents import Documents
+from neardup.index.redis_store.documents import SharedDocuments
 from neardup.index.redis_store.keyspace import (
     DELETED,
     KEPT,
@@ -35,7 +35,7 @@ from neardup.index.redis_store.keyspace import (
     with_turns,
 )
 from neardup.index.redis_store.overflow import Overflow
-from neardup.index.redis_store.removal import Removal
+from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View
 
@@ -64,11 +64,11 @@ class SharedIntegrity:
     """Finds and repairs problems of an index. Any thread may use it."""
 
     store: DecisionStore
-    buckets: Buckets
+    buckets: SharedBuckets
     overflow: Overflow
-    documents: Documents
+    documents: SharedDocuments
     view: View
-    removal: Removal
+    removal: SharedRemoval
 
     def verify(self) -> list[str]:
         """List problems, one line each; the first hundred."""

@@ -10,8 +10,15 @@ from typing import Final, TypeVar
 from neardup.errors import NeardupError
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import join_arrivals, select_arrivals
-from neardup.index.planner import CONFLICT, AddRequest, CallRequest, Request, sort_arrivals
-from neardup.index.redis_store.enrolment import Enrolled, Enrolment, NewDocuments
+from neardup.index.planner import (
+    CONFLICT,
+    AddRequest,
+    CallRequest,
+    RemoveRequest,
+    Request,
+    sort_arrivals,
+)
+from neardup.index.redis_store.enrolment import Enrolled, Enrolment, EnrolmentBatch
 from neardup.index.request_queue import RequestQueue
 from neardup.index.stats import Counters
 from neardup.index.store import Row
@@ -61,7 +68,7 @@ class SharedWriter(RequestQueue):
             elif isinstance(first, AddRequest):
                 added = [request for request in requests if isinstance(request, AddRequest)]
                 self._add(enrolment, added)
-            else:
+            elif isinstance(first, RemoveRequest):
                 first.done.set_result(self._remove(enrolment, first.id))
         finally:
             self._idle.append(enrolment)
@@ -96,12 +103,12 @@ class SharedWriter(RequestQueue):
         replacing = requests[0].replace
         # Documents of this batch alone: stored ones are met in the buckets of their ids.
         kinds = sort_arrivals(ids, contents, {}, replacing=replacing)
-        fresh = kinds.fresh
-        new = NewDocuments(
+        fresh, latest = kinds.fresh, [kinds.last.get(at, at) for at in kinds.fresh]
+        new = EnrolmentBatch(
             select_arrivals(arrivals, fresh),
             [ids[at] for at in fresh],
-            [each[at][0].metadata[each[at][1]] for at in fresh],
-            [_text(*each[at]) for at in fresh],
+            [each[at][0].metadata[each[at][1]] for at in latest],
+            [_text(*each[at]) for at in latest],
             float(self._clock()),
         )
         listed = enrolment.add(new, self.end_turn, replacing=replacing)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.index.postings import Integers, Keys, Numbers
-from neardup.index.redis_store.buckets import Buckets
-from neardup.index.redis_store.documents import Documents
+from neardup.index.redis_store.buckets import SharedBuckets
+from neardup.index.redis_store.documents import SharedDocuments
 from neardup.index.redis_store.keyspace import KEPT, STORED, content_keys, id_keys
 from neardup.index.segment import PostingList
 
@@ -17,7 +17,7 @@ from neardup.index.segment import PostingList
 class SharedTables:
     """Finds documents by band, id, content and witness, as they are stored at this moment."""
 
-    def __init__(self, buckets: Buckets, documents: Documents) -> None:
+    def __init__(self, buckets: SharedBuckets, documents: SharedDocuments) -> None:
         self._buckets, self._documents = buckets, documents
 
     @property
