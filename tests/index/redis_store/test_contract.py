@@ -212,10 +212,10 @@ def test_numbers_keep_documents_apart(address: Any) -> None:
 
 
 def test_sketches_are_added(index: Index) -> None:
-    from neardup.corpus.documents import SharedDocuments, make_strings
+    from neardup.corpus.documents import Documents, make_strings
 
     def sketch(*texts: str) -> Any:
-        return index.sketcher(SharedDocuments(make_strings(list(texts)), [], None, None, {}))
+        return index.sketcher(Documents(make_strings(list(texts)), [], None, None, {}))
 
     index.add_sketches(["a", "b"], sketch(TEXT, f"{TEXT} nine"))
     assert index.get("b").duplicate_of == "a"
