@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ PROCESSES, THREADS = 4, 2
 
 WRITER = """
 import json, sys, threading
+import neardup
 from neardup import Index
 
 def work(address, batches):
@@ -32,23 +32,22 @@ def work(address, batches):
             for id in [id for id, _ in batch if removing and hash(id) % 5 == 0]:
                 index.remove(id)
 
-address, removing, *parts = json.loads(sys.stdin.readline())
-start, said = threading.Barrier(len(parts) + 1), []
-threads = [threading.Thread(target=work, args=(address, part)) for part in parts]
-for thread in threads:
-    thread.start()
-import neardup
 neardup.dedup(["one two", "two one"])
-print("ready", flush=True)
-sys.stdin.readline()
-start.wait()
-for thread in threads:
-    thread.join()
-print(json.dumps(said))
+for line in sys.stdin:
+    address, removing, *parts = json.loads(line)
+    start, said = threading.Barrier(len(parts)), []
+    threads = [threading.Thread(target=work, args=(address, part)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(json.dumps(said), flush=True)
 """
+RunWriters = Callable[..., list[list[Any]]]
 
 
-def run_writers(address: str, parts: Sequence[Any], *, removing: bool = False) -> list[list[Any]]:
+@pytest.fixture(scope="module")
+def run_writers() -> Iterator[RunWriters]:
     """Let writers add their batches, two in each process; what they were told."""
     running = [
         subprocess.Popen(
@@ -60,22 +59,18 @@ def run_writers(address: str, parts: Sequence[Any], *, removing: bool = False) -
         )
         for _ in range(PROCESSES)
     ]
-    try:
+
+    def run(address: str, parts: Sequence[Any], *, removing: bool = False) -> list[list[Any]]:
         for at, process in enumerate(running):
             own = parts[THREADS * at : THREADS * (at + 1)]
             print(json.dumps([address, removing, *own]), file=process.stdin, flush=True)
-        for process in running:
-            assert process.stdout.readline() == "ready\n"
-        for process in running:
-            print(file=process.stdin, flush=True)
-        with ThreadPoolExecutor(PROCESSES) as threads:
-            said = list(threads.map(lambda process: process.communicate(timeout=500)[0], running))
-        assert all(process.returncode == 0 for process in running)
-        return [answer for text in said for answer in json.loads(text)]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
+        said = [json.loads(process.stdout.readline()) for process in running]
+        return [answer for answers in said for answer in answers]
+
+    yield run
+    for process in running:
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 def parts_of(texts: Sequence[str], size: int) -> tuple[dict[str, str], list[Any]]:
@@ -114,7 +109,7 @@ def address(request: pytest.FixtureRequest) -> str:
     ],
 )
 def test_eight_writers_in_four_processes(
-    address: str, count: int, size: int, options: dict[str, Any]
+    run_writers: RunWriters, address: str, count: int, size: int, options: dict[str, Any]
 ) -> None:
     documents, parts = parts_of(batch_engine.texts(count, count, words=9), size)
     with Index.open(address, **batch_engine.SMALL | options) as index:
@@ -128,7 +123,7 @@ def test_eight_writers_in_four_processes(
         assert index.verify() == []
 
 
-def test_eight_writers_by_the_slow_definition() -> None:
+def test_eight_writers_by_the_slow_definition(run_writers: RunWriters) -> None:
     address = fresh_address()
     documents, parts = parts_of(batch_engine.texts(3, 120, words=6), 2)
     with Index.open(address, **batch_engine.SMALL) as index:
@@ -145,7 +140,7 @@ def test_eight_writers_by_the_slow_definition() -> None:
         assert got == want
 
 
-def test_all_writers_add_the_same_documents() -> None:
+def test_all_writers_add_the_same_documents(run_writers: RunWriters) -> None:
     """Each is added by exactly one of them, and all are told the same."""
     address = fresh_address()
     documents, _ = parts_of(batch_engine.texts(8, 80), 1)
@@ -160,7 +155,7 @@ def test_all_writers_add_the_same_documents() -> None:
         assert index.verify() == []
 
 
-def test_writers_that_remove_too() -> None:
+def test_writers_that_remove_too(run_writers: RunWriters) -> None:
     address = fresh_address()
     documents, parts = parts_of(batch_engine.texts(11, 400, words=9), 5)
     with Index.open(address, **batch_engine.SMALL) as index:
