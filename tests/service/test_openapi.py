@@ -39,6 +39,10 @@ WANTED = [
         "content_type_conformance",
         "response_schema_conformance",
         "unsupported_method",
+        # A stream answers wrong lines one by one, and a valid request is refused if there is no
+        # shadow: the checks of what is accepted don't apply. `test_access.py` tests keys.
+        "response_headers_conformance",
+        "missing_required_header",
     )
 ]
 
