@@ -50,7 +50,7 @@ class SharedDocuments:
         yield
 
     def states(self, numbers: Sequence[int]) -> dict[int, State]:
-        """Return the states of documents; those of numbers that nobody has used are pending."""
+        """Return the states of documents; those of numbers without one are pending."""
         fields = self._fields("s", numbers)
         return {number: unpack_state(number, fields.get(number)) for number in numbers}
 

@@ -2,24 +2,25 @@
 
     1  take a range of numbers
     2  store the documents as pending
-    3  append each to its buckets, and learn who is there, in one atomic step for each bucket
-    4  whoever met a higher number that counts gives its own number up, and begins again
-    5  wait until everybody with a lower number that was met is decided; whoever does not decide
-       in time is set to abandoned
+    3  append each to its buckets and read their members, in one atomic step for each bucket
+    4  a document that met a higher number that counts gives its own number up, and begins again
+    5  wait until all lower numbers that were met are decided; set those that are not decided in
+       time to abandoned
     6  decide by the definition, against the kept documents that were met
     7  set pending to kept or to copy, if it is pending still; otherwise begin again
 
 Why the answer is that of a batch run in the order of the numbers: take m < n, both decided, in one
 bucket. If m was appended first, n has met it and waited for it. If n was appended first, m has met
-a higher number and gave its own up. So whoever decides has met all lower numbers that count.
+a higher number and gave its own up. So a document that is decided has met all lower numbers that
+count.
 
-Copies leave their buckets a while after they were decided. A number that is appended later and is
-lower could miss them; the floor of the partition tells, and such a number is given up, too. (A kept
-document that leaves a full bucket needs no floor: whoever is lower than all of the leaders meets
-one, and the others are no concern of it.)
+Copies leave their buckets a while after they were decided. A lower number that is appended later
+could miss them; the floor of the partition tells, and such a number is given up, too. (A kept
+document that leaves a full bucket needs no floor: a number that is lower than all of the leaders
+meets one of them, and for the other numbers it makes no difference.)
 
-The number of a document that nobody decides is abandoned when somebody has waited for it for a
-whole lease, by the clock of that process alone. Its document was not acknowledged.
+A number that stays undecided is abandoned by a process that has waited for it for a whole lease, by
+the clock of that process alone. Its document was not acknowledged.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Enrolment:
             try:
                 rows = self._attempt(new, rows, done, when_appended, replacing)
                 behind = None
-            except TablesBehind:  # somebody removes what it was compared with, or that is damaged
+            except TablesBehind:  # what it was compared with is being removed, or damaged
                 behind = behind or time.monotonic()
                 if time.monotonic() - behind > 2 * self.lease:
                     raise
@@ -177,7 +178,7 @@ class Enrolment:
             appended = self.buckets.append(attempt.keys.reshape(-1), repeated, durable=True)
             when_appended()
             outcome = attempt.run(appended, replacing)
-        except BaseException as error:  # or everybody would wait for these numbers
+        except BaseException as error:  # or other processes would wait for these numbers
             if isinstance(error, NotReplicated) or not isinstance(error, ServersUnavailable):
                 with suppress(NeardupError):
                     attempt.give_up(range(len(rows)))

@@ -1,7 +1,7 @@
 """Judge documents by the members that their buckets had when they were appended.
 
 Adding documents and judging the copies of a removed one again are the same from here on: numbers
-that a document met, the states that these have, and the rules for whom to wait for.
+that a document met, the states that these have, and the rules for which of them to wait.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.02
 
 @dataclass
 class BucketMeeting:
-    """Documents with their numbers, and whom each of them met in its buckets."""
+    """Documents with their numbers, and the numbers that each of them met in its buckets."""
 
     numbers: list[int]
     """In ascending order."""
@@ -41,7 +41,7 @@ class BucketMeeting:
     members: dict[int, list[int]]
     """Key of a bucket -> its members before; buckets without any are left out."""
     states: dict[int, State]
-    """Of everybody who was met."""
+    """Of all numbers that were met."""
 
     @classmethod
     def of(
@@ -62,8 +62,8 @@ class BucketMeeting:
             if others:
                 met[place // columns].update(others)
                 members[flat[place]] = others
-        everybody: set[int] = set().union(*met)
-        return cls(numbers, keys, met, members, documents.states(sorted(everybody)))
+        all_met: set[int] = set().union(*met)
+        return cls(numbers, keys, met, members, documents.states(sorted(all_met)))
 
     def update(self, documents: SharedDocuments, numbers: set[int]) -> None:
         """Read some of the states again."""
@@ -123,7 +123,7 @@ def judge(
     """Decide about documents of a meeting, by row: each is kept, or a copy.
 
     Args:
-        meeting: The documents; everybody with a lower number that they met is decided.
+        meeting: The documents; all lower numbers that they met are decided.
         rows: The rows to decide about, in order.
         arrivals: The sketches of all documents of the meeting.
         view: Reads stored documents.
@@ -170,13 +170,14 @@ def wait_for(
     lease: float,
     when_over: Callable[[set[int]], None],
 ) -> None:
-    """Wait until everybody with a lower number that these documents met is decided.
+    """Wait until all lower numbers that these documents met are decided.
 
     Args:
-        meeting: The documents and whom they met.
+        meeting: The documents and the numbers that they met.
         rows: The rows that wait.
         documents: Reads states.
-        lease: The seconds after which somebody is not waited for any more, by this process's clock.
+        lease: The seconds after which a number is not waited for any more, by this process's
+            clock.
         when_over: Called with the numbers that are undecided when the lease is over.
     """
     begun, pause = time.monotonic(), FIRST_PAUSE

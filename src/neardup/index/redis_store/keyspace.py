@@ -22,8 +22,8 @@ B mod partitions. A bucket belongs to the partition of the first bits of its key
 and ids of documents are looked up by buckets of the same kind.
 
 A member of a bucket is a turn (1 byte) and a document's number (4 bytes). A copy that is judged
-again gets the next turn, and is appended with that: whoever is late in taking it out of its
-buckets, as a copy, does not find the entry of his turn any more.
+again gets the next turn, and is appended with that: a process that is late in taking it out of its
+buckets, as a copy, does not find the entry of the former turn any more.
 
 States begin with a letter: P pending, K kept, C copy, A abandoned, R being removed, D removed, O
 being judged again. K has a checksum; C and O have the witness, the similarity, whether that is

@@ -58,7 +58,7 @@ def check_settings(
 def new_index(
     address: RedisAddress, settings: IndexSettings, key: Key | None = None
 ) -> Iterator[SharedGeneration]:
-    """Make an index, and yield it to be loaded; nobody else opens it before the block ends."""
+    """Make an index, and yield it to be loaded; no other process opens it before the block ends."""
     servers = Servers(address)
     try:
         if not create_index(servers, settings, loading=True):

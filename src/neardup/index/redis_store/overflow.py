@@ -54,7 +54,7 @@ class Overflow:
 
         Args:
             keys: The keys of the buckets.
-            held: What the buckets have, and who is about to be removed from them.
+            held: The members of the buckets, and those that are about to be removed from them.
             limit: How many kept documents lead a bucket.
 
         Returns:
@@ -70,8 +70,8 @@ class Overflow:
             place: set(unpack_numbers(reply)) for place, reply in enumerate(replies) if reply
         }
         members = {place: set(held.members.get(place, ())) for place in waiting}
-        everybody: set[int] = set().union(*waiting.values(), *members.values())
-        states = self._documents.states(sorted(everybody))
+        numbers: set[int] = set().union(*waiting.values(), *members.values())
+        states = self._documents.states(sorted(numbers))
         kept = {number for number, state in states.items() if state.kind == KEPT}
         found: list[tuple[int, int]] = []
         for place, listed in waiting.items():

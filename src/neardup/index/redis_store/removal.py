@@ -4,11 +4,11 @@ A kept document that is removed is first marked: from then on nothing becomes a 
 copies, the orphans, are appended to their buckets again and judged in order against all kept
 documents, as in an index in a folder. Then the document is erased.
 
-Two who judge at the same time, of whom one has not met the other, must not both decide. Whoever is
-pending with a higher number than an orphan that he met gives his number up. An orphan with a higher
-number gets its next turn: what was decided about it without the lower one is not stored any more,
-and it is judged again. Those with lower numbers are waited for. An orphan that is about to become a
-copy of a document that is withdrawn gets its next turn, too.
+Of two documents that are judged at the same time, one of which has not met the other, only one may
+be decided. A pending document that an orphan met, and that has a higher number, has to give that
+number up. Another orphan with a higher number gets its next turn: a decision about it that was made
+without the lower one is not stored any more, and it is judged again. Lower numbers are waited for.
+An orphan that is about to become a copy of a document that is withdrawn gets its next turn, too.
 
 A process that fails in between leaves a removal that any other finishes: when it has waited for an
 orphan for a whole lease, or by `finish_all`.
@@ -141,7 +141,7 @@ class SharedRemoval:
         members = self.buckets.append(keys, numbers).members
         met = sorted({each for listed in members.values() for each in listed})
         states = self.documents.states(met)
-        # They were appended before, and did not meet who leads the bucket now.
+        # They were appended before, and did not meet the document that leads the bucket now.
         self._abandon([each for each, state in states.items() if state.kind == PENDING])
 
     def _finish(self, number: int) -> None:
@@ -183,7 +183,8 @@ class SharedRemoval:
     def _end_judging(self, number: int, members: Sequence[int]) -> dict[int, State]:
         """Have the orphans of others that have joined this cluster begin again; return all states.
 
-        Whoever judges them has met the document when it was kept, and may not have stored that yet.
+        The process that judges them met the document while it was kept, and may store its decision
+        only now.
         """
         ended: set[int] = set()
         while True:
@@ -223,7 +224,7 @@ class SharedRemoval:
             try:
                 self._judge(orphans, records)
                 behind = None
-            except TablesBehind:  # somebody removed what they were compared with
+            except TablesBehind:  # what they were compared with was removed
                 behind = behind or time.monotonic()
                 if time.monotonic() - behind > 2 * self.lease:
                     raise
@@ -252,7 +253,7 @@ class SharedRemoval:
             self.buckets.leave(keys[copies].reshape(-1), leaving.reshape(-1), floor)
 
     def _preempt(self, meeting: BucketMeeting) -> None:
-        """Have everybody who is undecided, and was met with a higher number, begin again."""
+        """Have the undecided documents that were met, and have higher numbers, begin again."""
         met = {each for row in range(len(meeting.numbers)) for each in meeting.met_later(row)}
         pending = sorted(each for each in met if meeting.states[each].kind == PENDING)
         orphans = {each: meeting.states[each] for each in sorted(met)}

@@ -1,6 +1,6 @@
 """The servers of an index: commands go to the one that has their key, and are repeated if it fails.
 
-A `Call` must be repeatable: when a connection breaks, nobody knows whether its command was carried
+A `Call` must be repeatable: when a connection breaks, it is unknown whether it was carried
 out, and it is sent again. All scripts of `scripts/` are. Commands of one `run` are sent to all
 servers before the first reply is read.
 """
@@ -149,7 +149,7 @@ class Servers:
                 del unread[server]
                 self._release(server, connection)
         finally:
-            # Nobody must read the replies that are left as those to other commands.
+            # The replies that are left must not be read as those to other commands.
             for server, (connection, _) in unread.items():
                 connection.disconnect()
                 self._release(server, connection)
@@ -240,7 +240,7 @@ class Servers:
         return self._slots[slot]
 
     def _find_out(self) -> None:
-        """Ask the servers of the address whether they are a cluster, and who has which slot."""
+        """Ask the servers of the address whether they are a cluster, and which has which slot."""
         failure: Exception | None = None
         for server in self._known:
             try:
@@ -284,7 +284,7 @@ class Servers:
         self._known = [*dict.fromkeys([*found, *self._known])]
 
     def _find_out_again(self) -> None:
-        """Look where the slots are now; if nobody tells, go on with what is known."""
+        """Look where the slots are now; if no server answers, go on with what is known."""
         if self._slots is None:
             return
         with self._guard, suppress(NeardupError):

@@ -187,7 +187,7 @@ class SharedGeneration(BaseGeneration):
         return ListedDocuments(self._documents)
 
     def load(self, rows: Sequence[Row], blobs: Mapping[str, Sequence[tuple[int, bytes]]]) -> None:
-        """Store decided documents of a new index that nobody else adds to.
+        """Store decided documents of a new index that no other process adds to.
 
         Args:
             rows: The documents, in the order of their numbers, which follow those of earlier calls.
@@ -280,7 +280,7 @@ def create_index(servers: Servers, settings: IndexSettings, *, loading: bool = F
     Args:
         servers: The servers.
         settings: The settings of the index.
-        loading: Nobody else may open it until `end_loading`.
+        loading: No other process may open it until `end_loading`.
 
     Returns:
         Whether it was made.

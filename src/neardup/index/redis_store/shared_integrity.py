@@ -161,7 +161,7 @@ class SharedIntegrity:
             self.removal.remove([number])
 
     def _unfinished(self) -> list[str]:
-        """Wait for removals under way; list those that nobody finishes."""
+        """Wait for removals under way; list those that no process finishes."""
         begun = time.monotonic()
         while True:
             removals = self.store.unfinished()

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Say that a kept document is about to be removed, and return the members of its buckets.
 -- KEYS: meta; then slices. ARGV: identity, number of slices, the document, entries as for find.
--- From now on nobody who was appended before leaves a full bucket: its leaders are counted anew.
+-- From now on no document that was appended before leaves a full bucket: leaders are counted anew.
 -- Returns the number of slices, the fields of the documents that are about to be removed; then place
 -- of entry and members of each bucket that has some. Only the number of slices if that is another.
 local meta = redis.call('HMGET', KEYS[1], 'identity', 'slices')

@@ -10,7 +10,7 @@ for at = 3, #ARGV, 3 do
   local offset, expected, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local stored = redis.call('HGET', KEYS[2], offset) or ''
   local former, kind = string.sub(stored, 1, 1), string.sub(value, 1, 1)
-  -- Nobody but its writer decides about a pending document. If it is decided, the writer has done
+  -- Only its writer decides about a pending document. If it is decided, the writer has done
   -- that before, and the reply was lost; meanwhile it may have been judged again, or removed.
   local decided = former == 'K' or former == 'C' or former == 'O' or former == 'R' or former == 'D'
   local decides = string.sub(expected, 1, 1) == 'P' and (kind == 'K' or kind == 'C')
