@@ -450,14 +450,14 @@ def test_more_short_documents_than_may_wait_are_added(tmp_path):
     for day in range(3):
         rows = [{"id": f"{day}-{n}", "text": f"w{n} x{day} y{n}-{day} z{n}"} for n in range(30)]
         days.append(write_jsonl(tmp_path / f"short{day}.jsonl", rows))
-    execute = IndexWriter._execute
+    execute = IndexWriter.execute
 
     def slowly(writer, requests):
         time.sleep(0.02)
         execute(writer, requests)
 
     with (
-        mock.patch.object(IndexWriter, "_execute", slowly),
+        mock.patch.object(IndexWriter, "execute", slowly),
         mock.patch("neardup.index.increment.TOGETHER", 3),
         Index.open(folder, most_waiting=40) as index,
     ):

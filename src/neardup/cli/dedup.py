@@ -32,7 +32,6 @@ from neardup.cli.option_values import stale_bands
 from neardup.cli.settings import SETTINGS
 from neardup.cli.signatures import with_options, with_run_options
 from neardup.corpus.urls import hide_secrets, is_url
-from neardup.index.redis_store.address import require_folder
 from neardup.option_table import LAYOUT
 
 if TYPE_CHECKING:
@@ -142,8 +141,11 @@ def dedup(
     options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
     force, memory = run_options["force"], run_options["memory"]
     check_engine(engine, master, run_options["workers"])
-    for earlier in against or ():
-        require_folder(earlier, "an earlier corpus (--against)")
+    if against:
+        from neardup.index.redis_store.address import require_folder
+
+        for earlier in against:
+            require_folder(earlier, "an earlier corpus (--against)")
     if dry_run and engine != "local":
         raise UsageError("--dry-run is for --engine local: neardup plan estimates runs on Spark")
     if dry_run and any(map(is_url, [*inputs, *([out] if out else []), *(against or ())])):
