@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from suite import Suite, work_folder
 from table import Figure, Row
 
 sys.path.insert(0, str(HERE.parent / "tests"))
-from support.redis_servers import redis_cluster, redis_server
+from support.redis_servers import RedisCluster, RedisServer, redis_cluster, redis_server
 
 BATCH = 256
 SINGLE = 2_000
@@ -58,24 +59,34 @@ def added(bench: Bench, url: str, first: int, count: int, replicas: int = 0) -> 
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    with redis_server(appendfsync="everysec") as started:
-        yield started.url
+def server() -> Iterator[RedisServer]:
+    """A server of its own, with an append-only file that is synced each second."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        redis_server(Path(folder), appendonly=True, appendfsync="everysec") as started,
+    ):
+        yield started
+
+
+@contextmanager
+def cluster() -> Iterator[RedisCluster]:
+    """Three masters and three replicas."""
+    with tempfile.TemporaryDirectory() as folder, redis_cluster(Path(folder)) as started:
+        yield started
 
 
 def adding(bench: Bench) -> Figure:
     """check_and_add in batches, on one server and on a cluster, beside datasketch."""
     count, small = bench.documents, min(bench.documents, 100_000)
     rows: list[Row] = []
-    with server() as url:
-        whole = added(bench, url, 0, count)
-        single = ours(bench, "single", url, bench.tweets, count, SINGLE).report or {}
-        asked = ours(bench, "check", url, bench.tweets, ASKED).report or {}
-    with redis_server(appendfsync="everysec") as started:
+    with server() as started:
         empty = int(started.info("memory")["used_memory"])
+        whole = added(bench, started.url, 0, count)
+        single = ours(bench, "single", started.url, bench.tweets, count, SINGLE).report or {}
+        asked = ours(bench, "check", started.url, bench.tweets, ASKED).report or {}
     used = sum(whole["memory"].values()) - empty
-    with redis_cluster() as cluster:
-        replicated = added(bench, cluster.url, 0, small, 1)
+    with cluster() as six:
+        replicated = added(bench, six.url, 0, small, 1)
     peers = {how: peer(bench, how, number) for how, number in PEER.items()}
     rate = whole["documents"] / whole["seconds"]
     rows += [
@@ -113,7 +124,7 @@ def adding(bench: Bench) -> Figure:
 
 
 def peer(bench: Bench, how: str, count: int) -> dict[str, Any]:
-    with redis_server(appendfsync="everysec") as started:
+    with server() as started:
         result = module(
             bench,
             bench.peers_python,
@@ -135,13 +146,13 @@ def writers(bench: Bench) -> Figure:
     rates: dict[int, float] = {}
     wrong = 0
     for amount in WRITERS:
-        with server() as url:
-            share = count // amount
+        with server() as started:
+            url, share = started.url, count // amount
             fixed = [sys.executable, "-m", "our_redis", "add", url, str(bench.tweets)]
             commands = [
                 [*fixed, str(at * share), str(share), str(BATCH), "0"] for at in range(amount)
             ]
-            ours(bench, "add", url, bench.tweets, 0, 1, 1, 0)
+            ours(bench, "single", url, bench.tweets, 0, 1)  # makes the index
             running = [
                 subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE) for command in commands
             ]
