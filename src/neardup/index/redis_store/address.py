@@ -2,7 +2,6 @@
 
     redis://HOST[:PORT][,HOST[:PORT]...][/DB][?name=NAME]
     rediss://...                                            the same by TLS
-    redis://HOST,HOST,...?ring                              several standalone servers
 
 User and password come from the address, or (so that no list of processes shows them) from
 NEARDUP_REDIS_USER and NEARDUP_REDIS_PASSWORD, or from the file that NEARDUP_REDIS_PASSWORD_FILE
@@ -76,7 +75,6 @@ class RedisAddress:
     name: str = DEFAULT_NAME
     database: int = 0
     tls: bool = False
-    ring: bool = False
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
@@ -95,7 +93,7 @@ class RedisAddress:
         tail = rest[len(login) + len(at) + len(hosts) :]
         split = urlsplit(f"{scheme}://host{tail}")
         options = dict(parse_qsl(split.query, keep_blank_values=True))
-        if unknown := sorted(set(options) - {"name", "ring"}):
+        if unknown := sorted(set(options) - {"name"}):
             raise ParameterError(
                 f"the address of an index has no option {unknown[0]!r}: give {FORM}"
             )
@@ -105,7 +103,6 @@ class RedisAddress:
             _check_name(options.get("name", DEFAULT_NAME)),
             _parse_database(split.path),
             scheme == "rediss",
-            "ring" in options,
             unquote(user) or environment.get(USER) or None,
             unquote(password) or _read_password(environment),
             environment.get(CA_FILE) or None,
@@ -115,10 +112,8 @@ class RedisAddress:
         servers = ",".join(
             f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers
         )
-        options = [] if self.name == DEFAULT_NAME else [f"name={self.name}"]
-        options += ["ring"] if self.ring else []
         database = f"/{self.database}" if self.database else ""
-        query = f"?{'&'.join(options)}" if options else ""
+        query = "" if self.name == DEFAULT_NAME else f"?name={self.name}"
         return f"redis{'s' * self.tls}://{servers}{database}{query}"
 
 
