@@ -97,12 +97,11 @@ class MetLeaders:
 
     meeting: BucketMeeting
     view: View
-    excluded: frozenset[int] = frozenset()
 
     def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]:
         """Return the first kept documents of each bucket."""
         states = self.meeting.states
-        kept = {number for number, state in states.items() if state.kind == KEPT} - self.excluded
+        kept = {number for number, state in states.items() if state.kind == KEPT}
         flat = np.ascontiguousarray(keys).reshape(-1).tolist()
         met = self.meeting.members
         members = {place: met[key] for place, key in enumerate(flat) if key in met}
