@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
+from neardup.decisions import LONGEST_NOTE, PAIR_ACTIONS
 from neardup.formatting import format_count
 from neardup.review.cluster_page import find_cluster, find_pair, next_pair
-from neardup.review.journal import LONGEST_NOTE, OF_PAIRS, NewDecision, StoredDecision
+from neardup.review.journal import NewDecision, StoredDecision
 from neardup.review.pair_view import DECISIONS, SAID
-from neardup.review.run_index import ListedCluster
+from neardup.review.run_index import FoundCluster
 from neardup.review.visits import ReviewRefusal, Visit, action_route
 
 
@@ -22,7 +23,7 @@ def decide(visit: Visit) -> Response:
         raise ReviewRefusal(400, "there is no such decision: load the page again")
     decision = (
         NewDecision(action, cluster.id, copy.id, cluster.cluster)
-        if action in OF_PAIRS
+        if action in PAIR_ACTIONS
         else NewDecision(action, copy.id, "", cluster.cluster)
     )
     visit.desk.journal.decide([decision], visit.who, read_note(visit), visit.number("seen"))
@@ -58,7 +59,7 @@ def decide_cluster(visit: Visit) -> Response:
     return visit.go_to(visit.url(f"cluster/{cluster.cluster}"), said)
 
 
-def _all_ids(visit: Visit, cluster: ListedCluster) -> Iterable[str]:
+def _all_ids(visit: Visit, cluster: FoundCluster) -> Iterable[str]:
     yield cluster.id
     for copy in visit.desk.index.copies(cluster.cluster, 0, cluster.size):
         yield copy.id
@@ -74,14 +75,25 @@ def redo(visit: Visit) -> Response:
     return _turned(visit, visit.desk.journal.redo(visit.who), "Decided again", "nothing to redo")
 
 
-def _turned(visit: Visit, turned: list[StoredDecision], done: str, nothing: str) -> Response:
-    if not turned:
-        raise ReviewRefusal(409, f"there is {nothing}: you have decided nothing before this")
-    first = turned[0]
-    more = f" and {len(turned) - 1:,} more" if len(turned) > 1 else ""
+def _turned(
+    visit: Visit, turned: tuple[StoredDecision | None, int], done: str, nothing: str
+) -> Response:
+    first, count = turned
+    if first is None:
+        raise ReviewRefusal(409, f"there is {nothing}")
+    more = f" and {count - 1:,} more" if count > 1 else ""
     said = f"{done}: {SAID[first.action]}, {first.b or first.a}{more}."
-    path = "decisions" if first.cluster is None else f"cluster/{first.cluster}"
-    return visit.go_to(visit.url(path), said)
+    return visit.go_to(visit.url(_path_of(visit, first)), said)
+
+
+def _path_of(visit: Visit, decision: StoredDecision) -> str:
+    """Return the page where a decision was made."""
+    if decision.cluster is None or not visit.desk.index.is_ready:
+        return "decisions"
+    copies = visit.desk.index.with_id(decision.b or decision.a)[1]
+    if len(copies) == 1:
+        return f"pair/{copies[0].position}"
+    return f"cluster/{decision.cluster}"
 
 
 ROUTES = [

@@ -1,4 +1,4 @@
-"""The application of the review page: the routes of all pages behind the guard, and the entrance."""
+"""The application of the review page: all routes, behind the guard, and the entrance."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from neardup.review.pair_view import (
     pair_heading,
     texts_of_pair,
 )
-from neardup.review.run_index import ListedCluster, ListedCopy
+from neardup.review.run_index import FoundCluster, FoundCopy
 from neardup.review.visits import ReviewRefusal, Visit, page_route
 
 COPIES: Final = 5
@@ -41,7 +41,7 @@ REVIEW_KEYS: Final = (
 )
 
 
-def find_cluster(visit: Visit, number: int) -> ListedCluster:
+def find_cluster(visit: Visit, number: int) -> FoundCluster:
     """Return a cluster by its number, or refuse the request."""
     found = visit.desk.index.cluster(number)
     if found is None:
@@ -51,7 +51,7 @@ def find_cluster(visit: Visit, number: int) -> ListedCluster:
     return found
 
 
-def find_pair(visit: Visit, position: int) -> tuple[ListedCluster, ListedCopy]:
+def find_pair(visit: Visit, position: int) -> tuple[FoundCluster, FoundCopy]:
     """Return a removed document by its row in removed.parquet with its cluster, or refuse."""
     copy = visit.desk.index.copy(position)
     if copy is None:
@@ -69,9 +69,9 @@ def show_cluster(visit: Visit) -> Response:
         return waiting
     cluster = find_cluster(visit, number)
     start = visit.number("start")
-    made = visit.desk.journal.of_cluster(number)
     copies = visit.desk.index.copies(number, start, COPIES + 1)
     shown, more = copies[:COPIES], len(copies) > COPIES
+    made = visit.desk.journal.about([copy.id for copy in shown], cluster.id)
     articles = (_copy(visit, cluster, copy, made) for copy in shown)
     count = format_count(cluster.size - 1, "copy", "copies")
     return visit.render(
@@ -88,32 +88,31 @@ def show_cluster(visit: Visit) -> Response:
     )
 
 
-def _of_kept(cluster: ListedCluster, made: list[StoredDecision]) -> Iterator[Html]:
+def _of_kept(cluster: FoundCluster, made: list[StoredDecision]) -> Iterator[Html]:
     for one in made:
         if one.a == cluster.id and not one.b:
-            yield tag("p", tag("strong", f"{SAID[one.action]}: "), tag("bdi", one.who), class_="made")
+            said = tag("strong", f"{SAID[one.action]}: ")
+            yield tag("p", said, tag("bdi", one.who), class_=f"made {one.action}")
 
 
-def _whole(visit: Visit, cluster: ListedCluster) -> Html:
+def _whole(visit: Visit, cluster: FoundCluster) -> Html:
     """Return the buttons for a decision about all documents of a cluster."""
     return visit.action(
         "decide-cluster",
         hidden("cluster", str(cluster.cluster)),
         hidden("seen", str(visit.desk.journal.changes)),
-        button("a", f"Keep all {cluster.size:,}", name="action", value="keep"),
+        button("a", f"Keep all {cluster.size:,}", name_="action", value="keep"),
         " ",
-        button("0", f"Keep none of {cluster.size:,}", name="action", value="drop"),
+        button("0", f"Keep none of {cluster.size:,}", name_="action", value="drop"),
     )
 
 
-def _copy(
-    visit: Visit, cluster: ListedCluster, copy: ListedCopy, made: list[StoredDecision]
-) -> Html:
+def _copy(visit: Visit, cluster: FoundCluster, copy: FoundCopy, made: list[StoredDecision]) -> Html:
     title = f"Removed: {copy.id}"
     return tag(
         "article",
         pair_heading(cluster, copy),
-        decision_form(visit, cluster, copy, made, "cluster"),
+        decision_form(visit, copy, made, "cluster"),
         texts_of_pair(visit, cluster, copy),
         _more(visit, copy),
         aria_label=title,
@@ -122,7 +121,7 @@ def _copy(
     )
 
 
-def _more(visit: Visit, copy: ListedCopy) -> Html:
+def _more(visit: Visit, copy: FoundCopy) -> Html:
     return tag(
         "p",
         tag("a", "Why was it removed?", href=visit.url("document", id=copy.id)),
@@ -163,20 +162,18 @@ def show_pair(visit: Visit) -> Response:
         return waiting
     position = int(visit.path["position"])
     cluster, copy = find_pair(visit, position)
-    made = visit.desk.journal.of_cluster(cluster.cluster)
+    made = visit.desk.journal.about([copy.id], cluster.id)
     size = format_count(cluster.size, "document")
     return visit.render(
         f"{copy.id} beside {cluster.id}",
         tag("h1", "Is the removed one the same?"),
         pair_heading(cluster, copy),
-        decision_form(visit, cluster, copy, made, "next"),
+        decision_form(visit, copy, made, "next"),
         tag(
             "p",
             key_link("n", "Skip", visit.url("next", after=position), "quiet"),
             " ",
-            key_link(
-                "c", f"The cluster: {size}", visit.url(f"cluster/{cluster.cluster}"), "quiet"
-            ),
+            key_link("c", f"The cluster: {size}", visit.url(f"cluster/{cluster.cluster}"), "quiet"),
             " ",
             key_link("e", "Why?", visit.url("document", id=copy.id), "quiet"),
             " ",
@@ -195,7 +192,7 @@ def _view_link(visit: Visit, path: str) -> tuple[str, str]:
     return label, visit.url(path, view="two" if one else "one")
 
 
-def next_pair(visit: Visit, after: int | None) -> ListedCopy | None:
+def next_pair(visit: Visit, after: int | None) -> FoundCopy | None:
     """Return the next removal about which nobody has decided, the least certain first.
 
     Args:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from neardup.formatting import format_similarity
 from neardup.report.html import Html, document, note, table, tag
-from neardup.review.frame import KeyHelp, choice, hidden, key_link, share_bar
-from neardup.review.run_index import MOST_FOUND, ORDERS, PAGE, ListedCluster, ListedCopy
+from neardup.review.frame import KeyHelp, choice, key_link, share_bar
+from neardup.review.run_index import MOST_FOUND, ORDERS, PAGE, FoundCluster, FoundCopy
 from neardup.review.visits import ReviewRefusal, Visit, page_route
 
 KEYS: Final = (
@@ -70,7 +70,7 @@ def show_clusters(visit: Visit) -> Response:
     start = visit.number("start")
     found = visit.desk.index.clusters(order, source, start)
     shown, more = found[:PAGE], len(found) > PAGE
-    rows = [_row(visit, cluster) for cluster in shown]
+    rows = _rows(visit, shown)
     heads = ("kept document", "documents", "lowest similarity", "decided")
     listed = (
         table("Clusters", heads, rows, set(heads[1:]))
@@ -103,8 +103,12 @@ def _controls(visit: Visit, order: str, source: str) -> Html:
     )
 
 
-def _row(visit: Visit, cluster: ListedCluster) -> tuple[str, ...]:
-    decided = len(visit.desk.journal.of_cluster(cluster.cluster))
+def _rows(visit: Visit, clusters: Sequence[FoundCluster]) -> list[tuple[str, ...]]:
+    decided = visit.desk.journal.count_by_cluster([one.cluster for one in clusters])
+    return [_row(visit, cluster, decided.get(cluster.cluster, 0)) for cluster in clusters]
+
+
+def _row(visit: Visit, cluster: FoundCluster, decided: int) -> tuple[str, ...]:
     link = tag(
         "a",
         document(cluster.id, cluster.file, cluster.row),
@@ -132,7 +136,7 @@ def _show_found(visit: Visit, query: str) -> Response:
     clusters, copies = index.by_id(query)
     if not clusters and not copies:
         clusters, copies = index.containing(query)
-    parts = [_found("Kept documents with copies", [_row(visit, one) for one in clusters])]
+    parts = [_found("Kept documents with copies", _rows(visit, clusters))]
     parts.append(_found("Removed documents", _copy_rows(visit, copies)))
     if len(clusters) == MOST_FOUND or len(copies) == MOST_FOUND:
         parts.append(note(f"Only the first {MOST_FOUND:,} are listed: write more of the id."))
@@ -142,26 +146,19 @@ def _show_found(visit: Visit, query: str) -> Response:
         tag("h1", "Found for ", tag("bdi", query)),
         *(parts if clusters or copies else [note(nothing)]),
         tag(
-            "form",
-            hidden("q", query),
-            tag("button", "Look for it in the texts"),
-            action=visit.url("texts"),
-            method="get",
-        ),
-        tag(
             "p",
-            tag("a", "Look for a document of this id that has no copies", href=_by_id(visit, query)),
+            tag(
+                "a",
+                "Look for a document of this id that has no copies",
+                href=visit.url("document", id=query),
+            ),
         ),
         at="clusters",
         keys=KEYS,
     )
 
 
-def _by_id(visit: Visit, query: str) -> str:
-    return visit.url("document", id=query)
-
-
-def _copy_rows(visit: Visit, copies: Sequence[ListedCopy]) -> list[tuple[str, ...]]:
+def _copy_rows(visit: Visit, copies: Sequence[FoundCopy]) -> list[tuple[str, ...]]:
     return [
         (
             tag(

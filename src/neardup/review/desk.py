@@ -29,6 +29,16 @@ LINKS: Final = (
 STRANGER: Final = "this page needs its token: open the address that neardup review has printed"
 
 
+def open_journal(run: Path) -> DecisionJournal:
+    """Open the decisions about a run.
+
+    Args:
+        run: The folder of the run.
+    """
+    path = run / REVIEW_FOLDER / "decisions.sqlite"
+    return DecisionJournal(path, fingerprint_run(read_run_record(run)))
+
+
 class ReviewDesk:
     """A finished run that people review.
 
@@ -60,7 +70,7 @@ class ReviewDesk:
         self.cookie = f"neardup-review-{port}"
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         folder = run / REVIEW_FOLDER
-        self.journal = DecisionJournal(folder / "decisions.sqlite", fingerprint_run(content))
+        self.journal = open_journal(run)
         self.sources = SourceNames(file.file for file in self.record.inputs)
         self.texts = ReviewTexts(run, content)
         self.index = ReviewIndex(
@@ -73,7 +83,7 @@ class ReviewDesk:
         """The similarity at which decisions are least certain."""
         return 1.0 if self.record.threshold is None else self.record.threshold
 
-    def is_host(self, name: str) -> bool:
+    def has_host(self, name: str) -> bool:
         """Return whether a request was made for this server.
 
         Args:

@@ -152,7 +152,9 @@ class ReviewFrame:
             class_="top",
         )
 
-    def form(self, path: str, form_token: str, *content: str, sent: bool = True) -> Html:
+    def form(
+        self, path: str, form_token: str, *content: str, sent: bool = True, class_: str = ""
+    ) -> Html:
         """Return a form that changes something.
 
         Args:
@@ -160,10 +162,17 @@ class ReviewFrame:
             form_token: The token of the session's forms.
             content: Its fields and buttons.
             sent: Whether the script sends it, and keeps the page if the server is gone.
+            class_: Its CSS classes.
         """
         hidden_token = hidden("form_token", form_token)
         return tag(
-            "form", hidden_token, *content, action=self.url(path), method="post", data_send=sent
+            "form",
+            hidden_token,
+            *content,
+            action=self.url(path),
+            method="post",
+            data_send=sent,
+            class_=class_,
         )
 
     def _keys(self, keys: Iterable[KeyHelp]) -> Html:
@@ -173,7 +182,9 @@ class ReviewFrame:
         )
         close = tag("form", tag("button", "Close"), method="dialog")
         title = tag("h2", "Keys", id="keys-title")
-        return tag("dialog", title, tag("dl", *rows), close, id="keys", aria_labelledby="keys-title")
+        return tag(
+            "dialog", title, tag("dl", *rows), close, id="keys", aria_labelledby="keys-title"
+        )
 
 
 def _head_link(rel: str, href: str) -> Html:
@@ -181,7 +192,7 @@ def _head_link(rel: str, href: str) -> Html:
 
 
 def _input(kind: str, name: str, **attributes: str | float | bool) -> Html:
-    return Html(tag("input", type=kind, name=name, **attributes).removesuffix("</input>"))
+    return Html(tag("input", type=kind, name_=name, **attributes).removesuffix("</input>"))
 
 
 def hidden(name: str, value: str) -> Html:
@@ -214,7 +225,7 @@ def choice(label: str, name: str, options: Iterable[tuple[str, str]], chosen: st
         chosen: The one that is chosen at first.
     """
     listed = (tag("option", shown, value=sent, selected=sent == chosen) for sent, shown in options)
-    return tag("label", label, " ", tag("select", *listed, name=name))
+    return tag("label", label, " ", tag("select", *listed, name_=name))
 
 
 def button(
@@ -232,9 +243,7 @@ def button(
     shown = (label, " ", tag("kbd", key, aria_hidden="true"))
     if dialog:
         attributes |= {"type": "button", "data-dialog": dialog}
-    return tag(
-        "button", *shown, class_=kind, data_key=key, aria_keyshortcuts=key, **attributes
-    )
+    return tag("button", *shown, class_=kind, data_key=key, aria_keyshortcuts=key, **attributes)
 
 
 def key_link(key: str, label: str, href: str, kind: str = "") -> Html:

@@ -1,8 +1,8 @@
 """The guard in front of the review page: who may see it, and which requests are really its own.
 
 The server listens on 127.0.0.1, where every page in the browser can reach it too: so the name in
-the address is checked (DNS rebinding), every change must carry the token of the session's forms, and
-each answer states a policy by which nothing of a document can run or load anything.
+the address is checked (DNS rebinding), every change must carry the token of the session's forms,
+and each answer states a policy by which nothing of a document can run or load anything.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ReviewGuard:
     def _check_place(self, headers: dict[bytes, bytes]) -> None:
         """Refuse a request that was made for another name, or by a page from elsewhere."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if not self._desk.is_host(host):
+        if not self._desk.has_host(host):
             raise ReviewRefusal(421, "this server has another name: use the address it printed")
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").partition("://")[2].lower() != host:
@@ -157,5 +157,3 @@ def _with_headers(send: Send, cached: bool) -> Send:
         await send(message)
 
     return answer
-
-

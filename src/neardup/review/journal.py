@@ -1,6 +1,6 @@
-"""The decisions of people about a run, in an SQLite file beside it: each is stored at once, for good.
+"""The decisions of people about a run, in an SQLite file beside it, stored at once and for good.
 
-Nothing is deleted: what is undone is marked. Several tabs, people and servers may write to the file.
+Nothing is deleted: what is undone is marked. Several tabs, people and servers may write to it.
 Whoever decides says which state of the file was seen; if something was decided about the same
 cluster since, that is said, and nothing is stored.
 """
@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+from neardup.decisions import PAIR_ACTIONS, Action, Decision
 from neardup.errors import Conflict, FormatError, OutputError
+from neardup.formats.decisions import write_decisions
 
 VERSION: Final = 1
 WAIT_SECONDS: Final = 5.0
@@ -23,7 +25,6 @@ WAIT_SECONDS: Final = 5.0
 TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 MOST_TOLD: Final = 3
 """Decisions that are listed of those that came in between."""
-OF_PAIRS: Final = frozenset(["same", "different", "unsure"])
 SCHEMA: Final = """
 CREATE TABLE about (version INTEGER, changes INTEGER);
 INSERT INTO about VALUES (1, 0);
@@ -36,6 +37,7 @@ CREATE INDEX decisions_cluster ON decisions (cluster, change);
 CREATE INDEX decisions_who ON decisions (who, state, step);
 CREATE INDEX decisions_step ON decisions (step);
 CREATE INDEX decisions_pair ON decisions (a, b);
+CREATE INDEX decisions_b ON decisions (b);
 """
 VALID, UNDONE, DROPPED = "valid", "undone", "dropped"
 """States of a decision: undone can be redone; dropped can't, as something was decided since."""
@@ -75,7 +77,7 @@ class StoredDecision(NamedTuple):
     @property
     def subject(self) -> tuple[str, ...]:
         """What it is about: two documents in any order, or one."""
-        if self.action in OF_PAIRS:
+        if self.action in PAIR_ACTIONS:
             return (*sorted((self.a, self.b)),)
         return (self.a,)
 
@@ -85,17 +87,18 @@ class DecisionJournal:
 
     Args:
         path: The file; it is made with its folder when the first decision is stored.
-        run: The fingerprint of the run, which is stored with each decision.
+        run: The fingerprint of the documents of the run, stored with each decision; None if it
+            has none.
         clock: Returns the time of a decision.
     """
 
     def __init__(
         self,
         path: Path,
-        run: str,
+        run: str | None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.path, self._run, self._clock = path, run, clock
+        self.path, self._run, self._clock = path, run or "", clock
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
         if path.exists():
@@ -205,9 +208,7 @@ class DecisionJournal:
         return len(rows)
 
     @staticmethod
-    def _check_unchanged(
-        opened: sqlite3.Connection, clusters: set[int | None], seen: int
-    ) -> None:
+    def _check_unchanged(opened: sqlite3.Connection, clusters: set[int | None], seen: int) -> None:
         for cluster in clusters - {None}:
             query = "SELECT * FROM decisions WHERE cluster = ? AND change > ? ORDER BY number DESC"
             found = [StoredDecision(*row) for row in opened.execute(query, (cluster, seen))]
@@ -222,55 +223,61 @@ class DecisionJournal:
                     "stored; look at it again, then decide"
                 )
 
-    def undo(self, who: str) -> list[StoredDecision]:
-        """Undo the last step of a person that is not undone, and return its decisions.
+    def undo(self, who: str) -> tuple[StoredDecision | None, int]:
+        """Undo the last step of a person; return its first decision, and how many it had.
 
         Args:
             who: The name of the person.
         """
         return self._turn(who, VALID, UNDONE, "max")
 
-    def redo(self, who: str) -> list[StoredDecision]:
-        """Redo what a person has undone last, and return its decisions.
+    def redo(self, who: str) -> tuple[StoredDecision | None, int]:
+        """Redo what a person has undone last; return its first decision, and how many it has.
 
         Args:
             who: The name of the person.
         """
         return self._turn(who, UNDONE, VALID, "min")
 
-    def _turn(self, who: str, old: str, new: str, end: str) -> list[StoredDecision]:
+    def _turn(self, who: str, old: str, new: str, end: str) -> tuple[StoredDecision | None, int]:
         with self._change() as (opened, change):
             query = f"SELECT {end}(step) FROM decisions WHERE who = ? AND state = ?"  # noqa: S608
             step = opened.execute(query, (who, old)).fetchone()[0]
-            opened.execute(
+            turned = opened.execute(
                 "UPDATE decisions SET state = ?, change = ? WHERE step = ?", (new, change, step)
-            )
-            found = opened.execute("SELECT * FROM decisions WHERE step = ?", (step,)).fetchall()
-        return [StoredDecision(*row) for row in found]
+            ).rowcount
+            query = "SELECT * FROM decisions WHERE step = ? ORDER BY number LIMIT 1"
+            found = opened.execute(query, (step,)).fetchone()
+        return None if found is None else StoredDecision(*found), turned
 
     # -- questions --------------------------------------------------------------------------------
 
-    def of_cluster(self, cluster: int) -> list[StoredDecision]:
-        """Return the valid decisions about a cluster, in order; of one person the last of each.
-
-        Args:
-            cluster: Its number in the tables of the run.
-        """
-        query = "SELECT * FROM decisions WHERE cluster = ? AND state = 'valid' ORDER BY number"
-        return latest(StoredDecision(*row) for row in self._ask(query, cluster))
-
-    def about(self, ids: Sequence[str]) -> list[StoredDecision]:
+    def about(self, ids: Sequence[str], alone: str = "") -> list[StoredDecision]:
         """Return the valid decisions about documents, in order; of one person the last of each.
 
         Args:
             ids: The ids of the documents.
+            alone: The id of another one, of which decisions about pairs are left out.
         """
         marks = ", ".join("?" * len(ids))
         query = (
-            f"SELECT * FROM decisions WHERE (a IN ({marks}) OR b IN ({marks})) "  # noqa: S608
-            "AND state = 'valid' ORDER BY number"
+            f"SELECT * FROM decisions WHERE (a IN ({marks}) OR b IN ({marks}) "  # noqa: S608
+            "OR (a = ? AND b = '')) AND state = 'valid' ORDER BY number"
         )
-        return latest(StoredDecision(*row) for row in self._ask(query, *ids, *ids))
+        return latest(StoredDecision(*row) for row in self._ask(query, *ids, *ids, alone))
+
+    def count_by_cluster(self, clusters: Sequence[int]) -> dict[int, int]:
+        """Return the number of valid decisions about clusters; of those without any, nothing.
+
+        Args:
+            clusters: Their numbers in the tables of the run.
+        """
+        marks = ", ".join("?" * len(clusters))
+        query = (
+            f"SELECT cluster, count(*) FROM decisions WHERE cluster IN ({marks}) "  # noqa: S608
+            "AND state = 'valid' GROUP BY cluster"
+        )
+        return dict(self._ask(query, *clusters))
 
     def decided_pairs(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return those of some pairs of a kept document and a copy about which someone decided.
@@ -288,10 +295,29 @@ class DecisionJournal:
                 decided.add((kept, copy))
         return decided
 
-    def all(self) -> list[StoredDecision]:
-        """Return all valid decisions, in order; of one person the last of each subject."""
+    def export(self) -> Iterator[Decision]:
+        """Yield all valid decisions, in order, as other programs read them."""
         query = "SELECT * FROM decisions WHERE state = 'valid' ORDER BY number"
-        return latest(StoredDecision(*row) for row in self._ask(query))
+        for one in (StoredDecision(*row) for row in self._ask(query)):
+            yield Decision(
+                cast(Action, one.action),
+                one.a,
+                one.b or None,
+                who=one.who,
+                when=one.time,
+                note=one.note,
+                fingerprint=one.run or None,
+            )
+
+    def write(self, path: Path) -> int:
+        """Write all valid decisions to a file, and return how many they are.
+
+        Args:
+            path: Where to write; .parquet or .jsonl at its end is the format.
+        """
+        decisions = list(self.export())
+        write_decisions(path, decisions)
+        return len(decisions)
 
     def recent(self, start: int, count: int) -> list[StoredDecision]:
         """Return decisions, the last first, also those that were undone.

@@ -1,7 +1,7 @@
 """The overview: how much was removed, of which sources, and how similar it was.
 
-It is made from run.json and two columns of removed.parquet, not from the index, which is made in the
-background after the page was first sent.
+It is made from run.json and two columns of removed.parquet, not from the index, which is made in
+the background after the page was first sent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from neardup.errors import FormatError
 from neardup.report import plots, sections
 from neardup.report.html import Html, join, name, note, table, tag
 from neardup.report.run_folder import RunRecord, similarity_counts
-from neardup.review.desk import ReviewDesk
 from neardup.review.frame import key_link, share_bar, stacked_bar
 from neardup.review.sources import SourceNames
 from neardup.review.visits import Visit, page_route
@@ -49,7 +48,7 @@ def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
     path = run / "removed.parquet"
     counted: Counter[str] = Counter()
 
-    def similarities(table: pq.ParquetFile) -> Iterator[NDArray[np.float64]]:
+    def similarities(table: pq.ParquetFile) -> Iterator[NDArray[Any]]:
         for batch in table.iter_batches(BATCH, columns=["file", "similarity"], use_threads=False):
             for one in pc.value_counts(batch.column(0)).to_pylist():
                 counted[sources.of(one["values"])] += one["counts"]

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from neardup.decisions import LONGEST_NOTE
 from neardup.formatting import format_similarity
 from neardup.report.differences import in_one_text, side_by_side
 from neardup.report.html import Html, document, note, tag
 from neardup.review.frame import KeyHelp, button, field, hidden
-from neardup.review.journal import LONGEST_NOTE, StoredDecision
-from neardup.review.run_index import ListedCluster, ListedCopy
+from neardup.review.journal import StoredDecision
+from neardup.review.run_index import FoundCluster, FoundCopy
 from neardup.review.visits import Visit
 
 DECISIONS: Final = (
     ("s", "same", "Same", "they are the same: the removal is right"),
-    ("d", "different", "Different", "they are not the same: neither is removed because of the other"),
+    (
+        "d",
+        "different",
+        "Different",
+        "they are not the same: neither is removed because of the other",
+    ),
     ("u", "unsure", "Unsure", "you can't tell: nothing changes"),
     ("p", "prefer", "Keep this instead", "the removed one is kept instead of the other"),
     ("x", "keep", "Keep this too", "the removed one is kept too: it leaves the cluster"),
@@ -37,7 +43,7 @@ SAID: Final = {
 """Decisions in a badge."""
 
 
-def texts_of_pair(visit: Visit, kept: ListedCluster, copy: ListedCopy) -> Html:
+def texts_of_pair(visit: Visit, kept: FoundCluster, copy: FoundCopy) -> Html:
     """Show the texts of a pair with their differences, or why they can't be shown.
 
     Args:
@@ -79,8 +85,7 @@ EXCERPT: Final = 4_000
 
 def decision_form(
     visit: Visit,
-    kept: ListedCluster,
-    copy: ListedCopy,
+    copy: FoundCopy,
     made: Sequence[StoredDecision],
     then: str,
 ) -> Html:
@@ -88,18 +93,17 @@ def decision_form(
 
     Args:
         visit: The request.
-        kept: The kept document.
         copy: The removed one.
-        made: The decisions about the cluster.
+        made: The decisions about it.
         then: The page that comes next: `next`, or `cluster`.
     """
     mine = [one for one in made if copy.id in (one.a, one.b)]
     chosen = {one.action for one in mine if one.who == visit.who}
     buttons = (
-        button(key, label, name="action", value=action, kind=action, title=what)
+        button(key, label, name_="action", value=action, kind=action, title=what)
         if action not in chosen
         else button(
-            key, label, name="action", value=action, kind=action, title=what, aria_pressed="true"
+            key, label, name_="action", value=action, kind=action, title=what, aria_pressed="true"
         )
         for key, action, label, what in DECISIONS
     )
@@ -124,14 +128,20 @@ def decision_form(
 
 def _made(decisions: Sequence[StoredDecision]) -> Iterator[Html]:
     for one in decisions:
-        about = "" if one.action not in SAID else SAID[one.action]
-        words = [tag("strong", about), " · ", tag("bdi", one.who), " · ", one.time[:16], "Z"]
+        words = [
+            tag("strong", SAID[one.action]),
+            " · ",
+            tag("bdi", one.who),
+            " · ",
+            one.time[:16],
+            "Z",
+        ]
         if one.note:
             words += [" · ", tag("bdi", one.note)]
         yield tag("p", *words, class_=f"made {one.action}")
 
 
-def pair_heading(kept: ListedCluster, copy: ListedCopy) -> Html:
+def pair_heading(kept: FoundCluster, copy: FoundCopy) -> Html:
     """Return the names of the two documents, and how similar they are."""
     similar = "" if copy.similarity is None else format_similarity(copy.similarity)
     how = "" if copy.exact else " (estimated)"

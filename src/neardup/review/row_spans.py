@@ -70,11 +70,10 @@ class FileSpans:
             row += len(parse_chunk(chunk, columns))
 
 
-def read_block(inputs: RunInputs, file: InputFile, span: tuple[int, int, int]) -> Chunk:
+def block_of(file: InputFile, span: tuple[int, int, int]) -> Chunk:
     """Return a block of a file as a chunk to parse.
 
     Args:
-        inputs: The inputs that the file is one of.
         file: The file.
         span: The block.
     """

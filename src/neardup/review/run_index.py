@@ -69,7 +69,7 @@ ORDERS: Final = {
 """How clusters can be sorted."""
 
 
-class ListedCluster(NamedTuple):
+class FoundCluster(NamedTuple):
     """A kept document and the number of documents of its cluster; its lowest similarity."""
 
     cluster: int
@@ -85,7 +85,7 @@ class ListedCluster(NamedTuple):
         return self.file, self.row
 
 
-class ListedCopy(NamedTuple):
+class FoundCopy(NamedTuple):
     """A removed document; `position` is its row in removed.parquet."""
 
     position: int
@@ -102,7 +102,9 @@ class ListedCopy(NamedTuple):
         return self.file, self.row
 
 
-_CLUSTER: Final = "SELECT cluster, id, name, row, size, lowest FROM clusters JOIN files USING (file)"
+_CLUSTER: Final = (
+    "SELECT cluster, id, name, row, size, lowest FROM clusters JOIN files USING (file)"
+)
 _COPY: Final = (
     "SELECT position, cluster, id, name, row, similarity, exact FROM members "
     "JOIN files USING (file)"
@@ -287,7 +289,7 @@ class ReviewIndex:
                     f"{self.path} can't be read ({error}): remove it, it is made again"
                 ) from None
 
-    def clusters(self, order: str, source: str, start: int) -> list[ListedCluster]:
+    def clusters(self, order: str, source: str, start: int) -> list[FoundCluster]:
         """Return a page of clusters, and one more if there is a next page.
 
         Args:
@@ -298,14 +300,14 @@ class ReviewIndex:
         where = "WHERE source = ?" if source else ""
         query = f"{_CLUSTER} {where} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?"
         values = (*([source] if source else []), PAGE + 1, start)
-        return [ListedCluster(*row) for row in self._ask(query, *values)]
+        return [FoundCluster(*row) for row in self._ask(query, *values)]
 
-    def cluster(self, number: int) -> ListedCluster | None:
+    def cluster(self, number: int) -> FoundCluster | None:
         """Return a cluster by its number in the tables of the run."""
         found = self._ask(f"{_CLUSTER} WHERE cluster = ?", number)
-        return ListedCluster(*found[0]) if found else None
+        return FoundCluster(*found[0]) if found else None
 
-    def copies(self, cluster: int, start: int, count: int) -> list[ListedCopy]:
+    def copies(self, cluster: int, start: int, count: int) -> list[FoundCopy]:
         """Return removed documents of a cluster, the least similar first.
 
         Args:
@@ -316,12 +318,12 @@ class ReviewIndex:
         query = f"{_COPY} WHERE cluster = ? ORDER BY similarity, position LIMIT ? OFFSET ?"
         return [_copy(row) for row in self._ask(query, cluster, count, start)]
 
-    def copy(self, position: int) -> ListedCopy | None:
+    def copy(self, position: int) -> FoundCopy | None:
         """Return a removed document by its row in removed.parquet."""
         found = self._ask(f"{_COPY} WHERE position = ?", position + 1)
         return _copy(found[0]) if found else None
 
-    def doubtful(self, after: ListedCopy | None, count: int) -> list[ListedCopy]:
+    def doubtful(self, after: FoundCopy | None, count: int) -> list[FoundCopy]:
         """Return removed documents, the least certain decisions first.
 
         Args:
@@ -345,29 +347,40 @@ class ReviewIndex:
         query = f"SELECT cluster, id FROM clusters WHERE cluster IN ({marks})"  # noqa: S608
         return dict(self._ask(query, *clusters))
 
-    def by_id(self, text: str) -> tuple[list[ListedCluster], list[ListedCopy]]:
+    def with_id(self, id: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
+        """Return the kept documents with copies and the removed ones of an id, or at file:row.
+
+        Args:
+            id: The id.
+        """
+        clusters = self._ask(f"{_CLUSTER} WHERE id = ? LIMIT ?", id, MOST_FOUND)
+        copies = self._ask(f"{_COPY} WHERE id = ? LIMIT ?", id, MOST_FOUND)
+        file, _, row = id.rpartition(":")
+        if not clusters and not copies and file and row.isascii() and row.isdigit():
+            clusters = self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", file, int(row[:18]))
+            copies = self._ask(f"{_COPY} WHERE name = ? AND row = ?", file, int(row[:18]))
+        return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
+
+    def by_id(self, text: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
         """Return kept documents and copies whose id, or file:row, begins with a text.
 
         Args:
             text: The beginning.
         """
         end = text + "\U0010ffff"
-        file, _, row = text.rpartition(":")
         clusters = self._ask(
             f"{_CLUSTER} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", text, end, MOST_FOUND
         )
         copies = self._ask(
             f"{_COPY} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", text, end, MOST_FOUND
         )
-        if file and row.isascii() and row.isdigit() and len(row) < 19:
-            place = (file, int(row))
-            clusters += self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", *place)
-            copies += self._ask(f"{_COPY} WHERE name = ? AND row = ?", *place)
-        return [ListedCluster(*row) for row in dict.fromkeys(clusters)], [
-            _copy(row) for row in dict.fromkeys(copies)
-        ]
+        own, others = self.with_id(text)  # it may be file:row
+        return (
+            list(dict.fromkeys([*(FoundCluster(*row) for row in clusters), *own])),
+            list(dict.fromkeys([*map(_copy, copies), *others])),
+        )
 
-    def containing(self, text: str) -> tuple[list[ListedCluster], list[ListedCopy]]:
+    def containing(self, text: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
         """Return kept documents and copies whose id or file contains a text; all are looked at.
 
         Args:
@@ -380,23 +393,7 @@ class ReviewIndex:
         )
         clusters = self._ask(f"{_CLUSTER} {where}", like, like, MOST_FOUND)
         copies = self._ask(f"{_COPY} {where}", like, like, MOST_FOUND)
-        return [ListedCluster(*row) for row in clusters], [_copy(row) for row in copies]
-
-    def at_places(
-        self, places: Sequence[tuple[str, int]]
-    ) -> dict[tuple[str, int], ListedCluster | ListedCopy]:
-        """Return the kept documents and copies at these places, as far as a table has them.
-
-        Args:
-            places: Files by their names, and rows.
-        """
-        found: dict[tuple[str, int], ListedCluster | ListedCopy] = {}
-        for file, row in places:
-            for values in self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", file, row):
-                found[file, row] = ListedCluster(*values)
-            for values in self._ask(f"{_COPY} WHERE name = ? AND row = ?", file, row):
-                found[file, row] = _copy(values)
-        return found
+        return [FoundCluster(*row) for row in clusters], [_copy(row) for row in copies]
 
     def count_pairs(self, source: str, least: float, most: float) -> int:
         """Return the number of removed documents of a source with a similarity in a range.
@@ -406,11 +403,14 @@ class ReviewIndex:
             least: The lowest similarity.
             most: The highest similarity.
         """
-        query = f"SELECT count(*) FROM members JOIN files USING (file) WHERE {_RANGE}"
+        query = (
+            "SELECT count(*) FROM members JOIN files USING (file) "  # noqa: S608 -- constants
+            f"WHERE {_RANGE}"
+        )
         return int(self._ask(query, least, most, source, source)[0][0])
 
-    def pairs(self, source: str, least: float, most: float) -> list[tuple[str, str]]:
-        """Return the ids of kept and removed documents of the pairs that `count_pairs` counts.
+    def pairs(self, source: str, least: float, most: float) -> list[tuple[int, str, str]]:
+        """Return the cluster, the kept and the removed id of the pairs that `count_pairs` counts.
 
         Args:
             source: The source of the removed document; empty for all.
@@ -418,10 +418,11 @@ class ReviewIndex:
             most: The highest similarity.
         """
         query = (
-            "SELECT clusters.id, members.id FROM members JOIN clusters USING (cluster) "
+            "SELECT cluster, clusters.id, members.id FROM members "  # noqa: S608 -- constants
+            "JOIN clusters USING (cluster) "
             f"JOIN files ON files.file = members.file WHERE {_RANGE} ORDER BY position"
         )
-        return self._ask(query, least, most, source, source)
+        return [(row[0], row[1], row[2]) for row in self._ask(query, least, most, source, source)]
 
     def sources(self) -> list[str]:
         """Return the sources of removed documents."""
@@ -467,9 +468,9 @@ class _FileNumbers(dict[str, int]):
         return number
 
 
-def _copy(row: Sequence[Any]) -> ListedCopy:
+def _copy(row: Sequence[Any]) -> FoundCopy:
     position, cluster, id, file, at, similarity, exact = row
-    return ListedCopy(position - 1, cluster, id, file, at, similarity, bool(exact))
+    return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact))
 
 
 def _quoted(path: Path) -> str:

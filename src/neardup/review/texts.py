@@ -20,7 +20,7 @@ from neardup.formats import tables
 from neardup.pipeline.run_inputs import RunInputs
 from neardup.report.run_documents import Place, RunDocuments
 from neardup.report.run_folder import RunTable
-from neardup.review.row_spans import FileSpans, has_spans, read_block, read_stamp
+from neardup.review.row_spans import FileSpans, block_of, has_spans, read_stamp
 from neardup.review.run_index import ReviewIndex
 from neardup.runtime import SILENT
 
@@ -85,6 +85,20 @@ class ReviewTexts:
                 self.problem = self._documents.problem
         return found
 
+    def of_ids(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the texts of documents by their ids, as far as their files can be read.
+
+        Args:
+            ids: Their ids, or file:row.
+        """
+        if self._documents is None:
+            return {}
+        with self._lock:
+            found = zip(ids, self._documents.find(ids), strict=True)
+            texts = {id: read.text for id, (_, read) in found if read is not None}
+            self.problem = "" if len(texts) == len(set(ids)) else self._documents.problem
+        return texts
+
     def _read_row(self, place: Place) -> str | None:
         """Return a text by the block that it is in; None if that is not known."""
         name, row = place
@@ -102,7 +116,7 @@ class ReviewTexts:
             span = index.span_of(file.name, row, read_stamp(file))
             if span is None:
                 return None
-            documents = parse_chunk(read_block(inputs, file, span), inputs.reading.columns)
+            documents = parse_chunk(block_of(file, span), inputs.reading.columns)
             value = documents.texts[row - span[0]].as_py()
         except (NeardupError, OSError, IndexError):
             return None

@@ -15,8 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from neardup.errors import NeardupError
-from neardup.review.frame import KeyHelp
 from neardup.report.html import Html
+from neardup.review.frame import KeyHelp
 
 if TYPE_CHECKING:
     from neardup.review.desk import ReviewDesk
@@ -70,9 +70,9 @@ class Visit:
         """Return the address of a page, as `ReviewFrame.url` does."""
         return self.desk.frame.url(path, **query)
 
-    def action(self, path: str, *content: str, sent: bool = True) -> Html:
+    def action(self, path: str, *content: str, class_: str = "") -> Html:
         """Return a form that changes something, as `ReviewFrame.form` does."""
-        return self.desk.frame.form(path, self.session.form_token, *content, sent=sent)
+        return self.desk.frame.form(path, self.session.form_token, *content, class_=class_)
 
     def number(self, name: str, default: int = 0, most: int = 1 << 53) -> int:
         """Return a whole number of the query or the form.
@@ -114,9 +114,7 @@ class Visit:
             said: What has happened, in a sentence.
         """
         if self._request.headers.get("x-sent-by") == "script":
-            return Response(
-                json.dumps({"next": url, "said": said}), media_type="application/json"
-            )
+            return Response(json.dumps({"next": url, "said": said}), media_type="application/json")
         return RedirectResponse(url, 303)
 
 
