@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Change the states of documents, each only if its state begins as expected.
 -- KEYS: meta; the states of a block. ARGV: identity, '1' to stop at the first one that can't be
--- changed; then for each document, which occurs once: offset, the first bytes that are expected ("" for no state), the
--- new state. The counts of kept documents and of copies are kept up to date.
+-- changed; then for each document: offset, the first bytes that are expected ("" for no state), the
+-- new state. No document is there twice. The counts of kept documents and of copies are kept up to
+-- date.
 -- Returns for each document 1, or its state if that is another one, or 0 after a stop.
 if redis.call('HGET', KEYS[1], 'identity') ~= ARGV[1] then return -1 end
 local reply, counts, stopped, offsets, changed = {}, {K = 0, C = 0, O = 0}, false, {}, {}
