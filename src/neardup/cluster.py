@@ -86,7 +86,7 @@ class FullBucket:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class KeepList:
     """The keep list of all documents, in input order.
 
     Attributes:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neardup import cluster, kernels
-from neardup.cluster import KEPT, REJECTED, Decisions, FullBucket, Pairs
+from neardup.cluster import KEPT, REJECTED, FullBucket, KeepList, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
@@ -70,7 +70,7 @@ class Corpus:
         self._spool = Spool(spool_folder)
         self._keep: list[pa.Array] = []
         self._grouped: Candidates | None = None
-        self._undistinguished: Decisions | None = None
+        self._undistinguished: KeepList | None = None
         self._joined: Candidates | None = None
         self._groups: dict[str, NDArray[np.uint64]] = {}
 
@@ -98,11 +98,11 @@ class Corpus:
             self._keep.append(documents.keep)
         self.size += len(documents)
 
-    def decide(self) -> Decisions:
+    def decide(self) -> KeepList:
         """Return the keep list of all documents that were added."""
         return self._decide(self._candidates())
 
-    def undistinguished(self) -> Decisions | None:
+    def undistinguished(self) -> KeepList | None:
         """Return what the keep list would be if nothing distinguished similar documents.
 
         None if nothing does.
@@ -110,7 +110,7 @@ class Corpus:
         self._candidates()
         return self._undistinguished
 
-    def _decide(self, candidates: Candidates) -> Decisions:
+    def _decide(self, candidates: Candidates) -> KeepList:
         order, leader, buckets, verifier = candidates
         kept = (
             cluster.keep_stars(buckets, verifier, self.options.limit)
@@ -133,7 +133,7 @@ class Corpus:
         witness[copies] = np.where(witness[best] >= 0, witness[best], best)
         similarity[copies] = similarity[best]
         exact[copies] = exact[best]
-        return Decisions(
+        return KeepList(
             witness,
             similarity,
             exact,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.cluster import Decisions, Pairs
+from neardup.cluster import KeepList, Pairs
 from neardup.errors import UsageError
 from neardup.explanation import (
     REMOVED,
@@ -164,14 +164,14 @@ class Result:
     def __init__(
         self,
         options: Options,
-        decisions: Decisions,
+        decisions: KeepList,
         rejected: dict[int, str],
         ids: list[pa.Array | list[Any]],
         pairs: Callable[[], Pairs],
         ignored: IgnoredLines,
         columns: Columns,
         compare: Callable[[int, int], PairFacts],
-        undistinguished: Decisions | None = None,
+        undistinguished: KeepList | None = None,
         look: FirstLook | None = None,
     ) -> None:
         self.options = options
@@ -199,12 +199,12 @@ class Result:
         return [row if value is None else value for row, value in enumerate(values)]
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> KeepList:
         """The witness and the similarity of every document as NumPy arrays, in input order."""
         return self._decisions
 
     @property
-    def undistinguished(self) -> Decisions | None:
+    def undistinguished(self) -> KeepList | None:
         """The decisions if nothing distinguished documents; None without `distinguish`."""
         return self._undistinguished
 

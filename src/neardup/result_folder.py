@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup.cluster import Decisions
+from neardup.cluster import KeepList
 from neardup.corpus.documents import make_strings
 from neardup.corpus.frames import read_data, take_rows
 from neardup.formats import tables
@@ -121,7 +121,7 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
 
 
 def _removed_columns(
-    documents: _ResultLookup, decisions: Decisions, rows: Integers
+    documents: _ResultLookup, decisions: KeepList, rows: Integers
 ) -> dict[str, Any]:
     """Return the columns of removed.parquet for these removed documents."""
     witnesses = decisions.witness[rows]

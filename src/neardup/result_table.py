@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from neardup.cluster import REJECTED, Decisions
+from neardup.cluster import REJECTED, KeepList
 
 DECISIONS = ("rejected", "kept", "removed")
 
 
 def decisions_table(
-    ids: Sequence[Any], decisions: Decisions, rejected_rows: Mapping[int, str]
+    ids: Sequence[Any], decisions: KeepList, rejected_rows: Mapping[int, str]
 ) -> pa.Table:
     """Return id, decision, witness, similarity, cluster and reason of each document.
 

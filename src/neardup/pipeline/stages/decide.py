@@ -266,7 +266,7 @@ def _list_removed(
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecidedPairs:
     """The pairs of witness and removed document, by the rank of the latter; and the tally."""
 
     pairs: Iterator[Records]
@@ -282,7 +282,7 @@ def decide_documents(
     buckets: BucketFiles,
     compare: PairComparer,
     progress: Progress,
-) -> Decision:
+) -> DecidedPairs:
     """Decide which documents are kept: by stars, or by connected components."""
     progress.stage("deciding", None, "rounds")
     options = job.options
@@ -300,7 +300,7 @@ def decide_documents(
     stage = StageFiles(folder / "pairs", PAIRS_KIND)
     stage.remove_others([VERIFIED] if stage.find(VERIFIED, key, file=VERIFIED) else [])
     if options.cluster == "components":
-        return Decision(
+        return DecidedPairs(
             *connect_components(buckets, ranked.state, new, compare, stage.folder, job.budget)
         )
     warned = False
@@ -323,4 +323,4 @@ def decide_documents(
         advance,
         new,
     )
-    return Decision(rounds.run(), rounds.tally)
+    return DecidedPairs(rounds.run(), rounds.tally)
