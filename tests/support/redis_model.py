@@ -31,7 +31,8 @@ from neardup.index.redis_store import (
     shared_integrity,
 )
 from neardup.index.redis_store.address import RedisAddress
-from neardup.index.redis_store.enrolment import Enrolled, Enrolment, EnrolmentBatch
+from neardup.index.redis_store.enrolment import Enrolled, Enrolment
+from neardup.index.redis_store.enrolment_batch import EnrolmentBatch
 from neardup.index.redis_store.keyspace import KEPT, Record, State
 from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.removal import SharedRemoval

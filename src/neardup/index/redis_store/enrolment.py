@@ -31,17 +31,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import NeardupError, ServersUnavailable
-from neardup.index.arrivals import Arrivals, select_arrivals
 from neardup.index.redis_store.buckets import Appended, SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import SharedDocuments
+from neardup.index.redis_store.enrolment_batch import EnrolmentBatch
 from neardup.index.redis_store.judging import BucketMeeting, judge, wait_for
 from neardup.index.redis_store.keyspace import (
     ABANDONED,
@@ -51,9 +51,7 @@ from neardup.index.redis_store.keyspace import (
     PENDING,
     STORED,
     TOKEN_BYTES,
-    Record,
     State,
-    add_sum,
     bucket_keys,
     offset_of,
 )
@@ -69,18 +67,6 @@ from neardup.index.view import TablesBehind, View
 TIDY_SECONDS: Final = 1.0
 """How long copies stay in their buckets: longer than others take from a number to its buckets."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
-
-
-@dataclass(frozen=True)
-class EnrolmentBatch:
-    """Documents to add, with different ids, in order."""
-
-    arrivals: Arrivals
-    ids: Sequence[str]
-    metadata: Sequence[str | None]
-    texts: Sequence[bytes | None]
-    added: float
-    """The time that is stored with them."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +149,7 @@ class Enrolment:
         replacing: bool,
     ) -> list[int]:
         """Add documents under new numbers; return the rows of those that have to begin again."""
-        part = _select(new, rows)
+        part = new.select(rows)
         numbers = self.numbers.take(len(rows))
         attempt = _Attempt(self, part, numbers)
         # Buckets must not get the number of another document, so this comes first.
@@ -191,7 +177,7 @@ class Enrolment:
 
     def _begin(self, new: EnrolmentBatch, numbers: list[int]) -> set[int]:
         """Store documents as pending; return the places of those whose numbers they can't have."""
-        packed = _pack_documents(new, numbers, self.view)
+        packed = new.pack(numbers, self.view)
         by_block: dict[int, list[int]] = {}
         for place, number in enumerate(numbers):
             by_block.setdefault(number // BLOCK, []).append(place)
@@ -422,40 +408,3 @@ class _Attempt:
             new.added,
             new.metadata[row],
         )
-
-
-def _select(new: EnrolmentBatch, rows: list[int]) -> EnrolmentBatch:
-    """Return some of the documents."""
-    if len(rows) == len(new.ids):
-        return new
-    return EnrolmentBatch(
-        select_arrivals(new.arrivals, rows),
-        [new.ids[row] for row in rows],
-        [new.metadata[row] for row in rows],
-        [new.texts[row] for row in rows],
-        new.added,
-    )
-
-
-def _pack_documents(
-    new: EnrolmentBatch, numbers: list[int], view: View
-) -> list[tuple[bytes, bytes, bytes]]:
-    """Return the record, the shingles and the text of each document as they are stored."""
-    arrivals = new.arrivals
-    signatures = view.codec.pack(arrivals.keys, arrivals.compared, arrivals.apart)
-    sets: list[bytes] = [b""] * len(numbers)
-    if (found := arrivals.sets) is not None:
-        spans = pairwise(found.offsets.tolist())
-        sets = [
-            add_sum(number, found.data[begin:end].tobytes())
-            for number, (begin, end) in zip(numbers, spans, strict=True)
-        ]
-    packed = []
-    for place, number in enumerate(numbers):
-        content, text = arrivals.content[place].tobytes(), new.texts[place]
-        record = Record(
-            new.ids[place], content, new.added, new.metadata[place], bytes(signatures[place])
-        )
-        stored = b"" if text is None else add_sum(number, text)
-        packed.append((record.pack(number), sets[place], stored))
-    return packed
