@@ -25,13 +25,16 @@ from neardup.index.redis_store import (
     buckets,
     enrolment,
     judging,
+    numbering,
     removal,
     shared_generation,
     shared_integrity,
 )
 from neardup.index.redis_store.address import RedisAddress
-from neardup.index.redis_store.enrolment import Enrolled, Enrolment, EnrolmentBatch
+from neardup.index.redis_store.enrolment import Enrolled, Enrolment
+from neardup.index.redis_store.enrolment_batch import EnrolmentBatch
 from neardup.index.redis_store.keyspace import KEPT, Record, State
+from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.redis_store.shared_generation import SharedGeneration
@@ -209,7 +212,8 @@ class Writer:
             generation._view,
         )
         self.removal = SharedRemoval(*parts, Counters(), world.lease)
-        self.enrolment = Enrolment(*parts, Counters(), self.removal, world.lease)
+        numbers = Numbers(generation._store)
+        self.enrolment = Enrolment(*parts, Counters(), self.removal, world.lease, numbers)
 
     def work(self, ops: Sequence[Op]) -> None:
         for op in ops:
@@ -253,7 +257,7 @@ class World:
         self.lease = 0.05
         self.acknowledged: list[tuple[str, str, Enrolled]] = []
         self.removed: list[int] = []
-        for module in (enrolment, judging, removal, shared_integrity):
+        for module in (enrolment, judging, numbering, removal, shared_integrity):
             patch.setattr(module, "time", self.scheduler)
         patch.setattr(enrolment, "random", random.Random(seed))
         patch.setattr(enrolment, "TIDY_SECONDS", self.chance.choice([0.0, 0.01, 0.1]))

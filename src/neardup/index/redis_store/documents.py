@@ -74,14 +74,17 @@ class SharedDocuments:
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Return the documents that are in the index, by number."""
-        states = self.states(numbers)
+        fields, packed = self._columns("sr", numbers)
+        states = {number: unpack_state(number, fields.get(number)) for number in numbers}
         stored = [number for number, state in states.items() if state.kind in STORED]
         if any(states[number].kind == ORPHAN for number in stored):
             raise TablesBehind  # its witness is being removed; it has another one in a moment
-        records = self.records(stored)
-        if len(records) < len(stored):
+        if not all(number in packed for number in stored):
             raise TablesBehind
-        return {number: records[number].row(number, states[number]) for number in stored}
+        return {
+            number: unpack_record(number, packed[number]).row(number, states[number])
+            for number in stored
+        }
 
     def witnesses(self, numbers: Sequence[int]) -> dict[int, int | None]:
         """Return the witness of each document that exists, by number; None if it is kept."""
@@ -197,17 +200,25 @@ class SharedDocuments:
 
     def _fields(self, letter: str, numbers: Iterable[int]) -> dict[int, bytes]:
         """Return the fields of documents in one column, by number; missing ones are left out."""
-        by_key: dict[bytes, list[int]] = {}
+        return self._columns(letter, numbers)[0]
+
+    def _columns(self, letters: str, numbers: Iterable[int]) -> list[dict[int, bytes]]:
+        """Return the fields of documents in several columns, which are read in this order."""
+        by_block: dict[int, list[int]] = {}
         for number in numbers:
-            by_key.setdefault(self._keyspace.of_document(letter, number), []).append(number)
-        calls = [
-            Call(key, (b"HMGET", key, *map(offset_of, listed))) for key, listed in by_key.items()
-        ]
-        found: dict[int, bytes] = {}
-        for listed, values in zip(by_key.values(), self._servers.run(calls), strict=True):
-            pairs = zip(listed, values, strict=True)
-            found |= {number: value for number, value in pairs if value is not None}
-        return found
+            by_block.setdefault(number // BLOCK, []).append(number)
+        calls = []
+        for listed in by_block.values():
+            offsets = list(map(offset_of, listed))
+            keys = [self._keyspace.of_document(letter, listed[0]) for letter in letters]
+            calls += [Call(key, (b"HMGET", key, *offsets)) for key in keys]
+        replies = iter(self._servers.run(calls))
+        columns: list[dict[int, bytes]] = [{} for _ in letters]
+        for listed in by_block.values():
+            for column in columns:
+                pairs = zip(listed, next(replies), strict=True)
+                column |= {number: value for number, value in pairs if value is not None}
+        return columns
 
 
 class ListedDocuments(SharedDocuments):

@@ -31,18 +31,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import NeardupError, ServersUnavailable
-from neardup.index.arrivals import Arrivals, select_arrivals
-from neardup.index.planner import check_number
 from neardup.index.redis_store.buckets import Appended, SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import SharedDocuments
+from neardup.index.redis_store.enrolment_batch import EnrolmentBatch
 from neardup.index.redis_store.judging import BucketMeeting, judge, wait_for
 from neardup.index.redis_store.keyspace import (
     ABANDONED,
@@ -52,12 +51,11 @@ from neardup.index.redis_store.keyspace import (
     PENDING,
     STORED,
     TOKEN_BYTES,
-    Record,
     State,
-    add_sum,
     bucket_keys,
     offset_of,
 )
+from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.scripts import load_script
@@ -66,23 +64,9 @@ from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind, View
 
-TAKEN_JUMP: Final = 1 << 20
-"""Numbers that are passed over if one was given twice: a failover has lost what the counter had."""
 TIDY_SECONDS: Final = 1.0
 """How long copies stay in their buckets: longer than others take from a number to its buckets."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
-
-
-@dataclass(frozen=True)
-class EnrolmentBatch:
-    """Documents to add, with different ids, in order."""
-
-    arrivals: Arrivals
-    ids: Sequence[str]
-    metadata: Sequence[str | None]
-    texts: Sequence[bytes | None]
-    added: float
-    """The time that is stored with them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +94,7 @@ class Leaving:
 class Enrolment:
     """Adds batches of documents. For one thread.
 
-    `lease` has the seconds that it waits for others.
+    `lease` has the seconds that it waits for others; those of one process share their `numbers`.
     """
 
     store: DecisionStore
@@ -121,8 +105,8 @@ class Enrolment:
     counters: Counters
     removal: SharedRemoval
     lease: float
+    numbers: Numbers
     _token: bytes = field(default_factory=lambda: os.urandom(TOKEN_BYTES))
-    _least: int = 1
     _leaving: list[Leaving] = field(default_factory=list)
 
     def add(
@@ -165,8 +149,8 @@ class Enrolment:
         replacing: bool,
     ) -> list[int]:
         """Add documents under new numbers; return the rows of those that have to begin again."""
-        part = _select(new, rows)
-        numbers = self._allocate(len(rows))
+        part = new.select(rows)
+        numbers = self.numbers.take(len(rows))
         attempt = _Attempt(self, part, numbers)
         # Buckets must not get the number of another document, so this comes first.
         if refused := self._begin(part, numbers):
@@ -186,18 +170,6 @@ class Enrolment:
         done |= {rows[place]: each for place, each in outcome.items()}
         return [row for place, row in enumerate(rows) if place not in outcome]
 
-    def _allocate(self, documents: int) -> list[int]:
-        """Take a range of numbers."""
-        keyspace = self.store.keyspace
-        call = Call.of_script(
-            load_script("allocate"),
-            [keyspace.meta, keyspace.counter],
-            [self.store.identity, documents, self._least],
-        )
-        last: int = self.store.run([call])[0]
-        check_number(last)
-        return list(range(last - documents + 1, last + 1))
-
     @property
     def pending(self) -> bytes:
         """The state of documents that this process is adding."""
@@ -205,7 +177,7 @@ class Enrolment:
 
     def _begin(self, new: EnrolmentBatch, numbers: list[int]) -> set[int]:
         """Store documents as pending; return the places of those whose numbers they can't have."""
-        packed = _pack_documents(new, numbers, self.view)
+        packed = new.pack(numbers, self.view)
         by_block: dict[int, list[int]] = {}
         for place, number in enumerate(numbers):
             by_block.setdefault(number // BLOCK, []).append(place)
@@ -218,11 +190,14 @@ class Enrolment:
             for place in places:
                 arguments += [offset_of(numbers[place]), *packed[place]]
             calls.append(Call.of_script(load_script("begin"), keys, arguments))
+        replies = self.store.run([*calls, *self.numbers.reserving(len(numbers))])
+        if len(replies) > len(calls):
+            self.numbers.reserve(len(numbers), replies.pop())
         refused: set[int] = set()
-        for places, reply in zip(by_block.values(), self.store.run(calls), strict=True):
+        for places, reply in zip(by_block.values(), replies, strict=True):
             refused |= {places[at if at >= 0 else -1 - at] for at in reply}
             if any(at >= 0 for at in reply):  # the counter has lost numbers in a failover
-                self._least = numbers[-1] + TAKEN_JUMP
+                self.numbers.pass_over(numbers[-1])
         return refused
 
     # Buckets that documents have to leave
@@ -269,8 +244,10 @@ class _Attempt:
         decided = judge(
             meeting, rows, self._new.arrivals, self._enrolment.view, self._enrolment.counters
         )
-        settled = self._settle(meeting, decided)
-        self._leave_full(meeting, [row for row in settled if decided[row].kind == KEPT], appended)
+        kept = sorted(row for row, state in decided.items() if state.kind == KEPT)
+        full = self._full(meeting, kept)
+        settled = self._settle(decided, kept, chained=bool(full))
+        self._leave_full(meeting, full, [row for row in kept if row in settled], appended)
         return done | settled
 
     def _go_on(self, meeting: BucketMeeting, rows: list[int]) -> list[int]:
@@ -337,13 +314,16 @@ class _Attempt:
         record = record._replace(metadata=self._new.metadata[row])
         return self._enrolment.store.update(number, record, self._new.texts[row])
 
-    def _settle(self, meeting: BucketMeeting, decided: dict[int, State]) -> dict[int, Enrolled]:
-        """Store decisions; return those that were stored, by row. The others begin again."""
-        kept = sorted(row for row, state in decided.items() if state.kind == KEPT)
+    def _settle(
+        self, decided: dict[int, State], kept: Sequence[int], *, chained: bool
+    ) -> dict[int, Enrolled]:
+        """Store decisions; return those that were stored, by row. The others begin again.
+
+        The decisions are `chained` if some of these documents are not compared with others because
+        their bucket is full: if one of its leaders is not stored, others lead it, and those that
+        come after it were compared with the wrong ones.
+        """
         copies = [row for row, state in decided.items() if state.kind == COPY]
-        # If one of the leaders of a full bucket is not stored, others lead it: those that come
-        # after it were compared with the wrong ones.
-        chained = bool(self._full(meeting, kept))
         done = self._store(decided, kept, chained=chained)
         if chained and (lost := set(kept) - set(done)):
             copies = [row for row in copies if row < min(lost)]
@@ -375,25 +355,39 @@ class _Attempt:
         )
         return [row for row, done in zip(rows, settled, strict=True) if done]
 
-    def _full(self, meeting: BucketMeeting, kept: Sequence[int]) -> set[int]:
+    def _full(self, meeting: BucketMeeting, kept: Sequence[int]) -> list[int]:
         """Return the buckets that may have more kept documents than the limit with these."""
         limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
+        longest = max(map(len, meeting.members.values()), default=0)
+        if len(kept) + longest <= limit:
+            return []
         shared, counts = np.unique(self.keys[list(kept), :bands], return_counts=True)
-        return {
-            key
-            for key, count in zip(shared.tolist(), counts.tolist(), strict=True)
-            if count + len(meeting.members.get(key, ())) > limit
-        }
+        crowded = counts + longest > limit
+        listed = zip(shared[crowded].tolist(), counts[crowded].tolist(), strict=True)
+        return [key for key, count in listed if count + len(meeting.members.get(key, ())) > limit]
 
-    def _leave_full(self, meeting: BucketMeeting, kept: Sequence[int], appended: Appended) -> None:
-        """Have kept documents leave the buckets that have as many leaders as they may."""
+    def _leave_full(
+        self,
+        meeting: BucketMeeting,
+        full: Sequence[int],
+        kept: Sequence[int],
+        appended: Appended,
+    ) -> None:
+        """Have kept documents leave the buckets that have as many leaders as they may.
+
+        Args:
+            meeting: The documents of this attempt.
+            full: The buckets that may have more than that.
+            kept: The rows of the documents that are kept now, in order.
+            appended: What the buckets had before.
+        """
         limit, bands = self._enrolment.view.options.limit, self.keys.shape[1] - 2
         removals = appended.removals.reshape(self.keys.shape)
         states, moved = meeting.states, []
-        for key in self._full(meeting, kept):
+        for key in full:
             met = meeting.members.get(key, ())
             leaders = {each for each in met if states[each].kind == KEPT}
-            for row in sorted(kept):
+            for row in kept:
                 columns = np.flatnonzero(self.keys[row, :bands] == np.uint64(key))
                 if len(columns):
                     number = self._numbers[row]
@@ -414,40 +408,3 @@ class _Attempt:
             new.added,
             new.metadata[row],
         )
-
-
-def _select(new: EnrolmentBatch, rows: list[int]) -> EnrolmentBatch:
-    """Return some of the documents."""
-    if len(rows) == len(new.ids):
-        return new
-    return EnrolmentBatch(
-        select_arrivals(new.arrivals, rows),
-        [new.ids[row] for row in rows],
-        [new.metadata[row] for row in rows],
-        [new.texts[row] for row in rows],
-        new.added,
-    )
-
-
-def _pack_documents(
-    new: EnrolmentBatch, numbers: list[int], view: View
-) -> list[tuple[bytes, bytes, bytes]]:
-    """Return the record, the shingles and the text of each document as they are stored."""
-    arrivals = new.arrivals
-    signatures = view.codec.pack(arrivals.keys, arrivals.compared, arrivals.apart)
-    sets: list[bytes] = [b""] * len(numbers)
-    if (found := arrivals.sets) is not None:
-        spans = pairwise(found.offsets.tolist())
-        sets = [
-            add_sum(number, found.data[begin:end].tobytes())
-            for number, (begin, end) in zip(numbers, spans, strict=True)
-        ]
-    packed = []
-    for place, number in enumerate(numbers):
-        content, text = arrivals.content[place].tobytes(), new.texts[place]
-        record = Record(
-            new.ids[place], content, new.added, new.metadata[place], bytes(signatures[place])
-        )
-        stored = b"" if text is None else add_sum(number, text)
-        packed.append((record.pack(number), sets[place], stored))
-    return packed

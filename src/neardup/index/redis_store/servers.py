@@ -53,9 +53,11 @@ class Servers:
 
     def __init__(self, address: RedisAddress, replicas: int = 0) -> None:
         self.address, self.replicas = address, replicas
-        self._redis = _import_redis()
+        self._redis, self._pack = _import_redis()
         self._clients: dict[Server, Any] = {}
         """Clients of redis-py, half of which has no types."""
+        self._idle: dict[Server, list[Any]] = {}
+        """Connections that wait for the next commands."""
         self._guard = threading.Lock()
         self._slots: list[Server] | None = None
         """The master of each slot of a cluster; None for a single server."""
@@ -113,6 +115,7 @@ class Servers:
 
     def close(self) -> None:
         """Close all connections."""
+        self._idle.clear()
         for client in self._clients.values():
             client.close()
 
@@ -133,12 +136,12 @@ class Servers:
         try:
             for server, places in by_server.items():
                 try:
-                    connection = self._client(server).connection_pool.get_connection()
+                    connection = self._take_connection(server)
                     unread[server] = (connection, places)
-                    commands = [waiting[place].command for place in places]
+                    packed = [self._pack(waiting[place].command) for place in places]
                     if replicas:
-                        commands.append(_wait(replicas))
-                    connection.send_packed_command(connection.pack_commands(commands))
+                        packed.append(self._pack(_wait(replicas)))
+                    connection.send_packed_command([b"".join(packed)], check_health=False)
                 except self._lost() as error:
                     failure = self._translated(error)
                     unread.pop(server, None)
@@ -147,17 +150,30 @@ class Servers:
                 found = self._read(server, connection, places, waiting, replies, replicas)
                 failure = found or failure
                 del unread[server]
-                self._release(server, connection)
+                self._idle.setdefault(server, []).append(connection)
         finally:
             # The replies that are left must not be read as those to other commands.
             for server, (connection, _) in unread.items():
                 connection.disconnect()
-                self._release(server, connection)
+                self._idle.setdefault(server, []).append(connection)
         return failure
 
-    def _release(self, server: Server, connection: Any) -> None:
-        with suppress(Exception):  # what went wrong is raised or repeated already
-            self._client(server).connection_pool.release(connection)
+    def _take_connection(self, server: Server) -> Any:
+        """Return a connection that no other thread uses."""
+        try:
+            return self._idle[server].pop()
+        except (KeyError, IndexError):
+            return self._client(server).connection_pool.get_connection()
+
+    def _disconnect(self, server: Server, connection: Any) -> None:
+        """Close a connection that broke, and the idle ones, which as a rule are broken too.
+
+        They connect again when something is sent.
+        """
+        connection.disconnect()
+        for other in (waiting := self._idle.pop(server, [])):
+            other.disconnect()
+        self._idle.setdefault(server, []).extend(waiting)
 
     def _read(
         self,
@@ -198,14 +214,14 @@ class Servers:
             ) as error:
                 failure = error
             except self._lost() as error:
-                connection.disconnect()
+                self._disconnect(server, connection)
                 return self._translated(error)
             except errors.ResponseError as error:
                 raised = raised or self._refused(server, error)
         try:
             reached = int(connection.read_response()) if replicas else 0
         except self._lost() as error:
-            connection.disconnect()
+            self._disconnect(server, connection)
             return self._translated(error)
         if raised is not None:
             raise raised
@@ -318,6 +334,7 @@ class Servers:
 
     def _drop(self, server: Server) -> None:
         """Close the connections to a server that does not answer."""
+        self._idle.pop(server, None)
         if (client := self._clients.pop(server, None)) is not None:
             client.connection_pool.disconnect()
 
@@ -375,12 +392,19 @@ def _not_replicated(server: Server, reached: int, replicas: int) -> NotReplicate
     )
 
 
-def _import_redis() -> Any:
+def _import_redis() -> tuple[Any, Callable[[tuple[Any, ...]], bytes]]:
+    """Return redis-py, and the function that packs a command.
+
+    The serializer of redis-py looks at each argument first, in Python.
+    """
     try:
+        import hiredis
         import redis
     except ImportError:
-        raise UsageError("an index on Redis needs redis-py: pip install 'neardup[redis]'") from None
-    return redis
+        raise UsageError(
+            "an index on Redis needs redis-py and hiredis: pip install 'neardup[redis]'"
+        ) from None
+    return redis, hiredis.pack_command
 
 
 Say = Callable[[str], None]

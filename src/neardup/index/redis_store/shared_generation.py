@@ -31,6 +31,7 @@ from neardup.index.redis_store.keyspace import (
     bucket_keys,
     offset_of,
 )
+from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.scripts import load_script
@@ -96,8 +97,9 @@ class SharedGeneration(BaseGeneration):
         self._integrity = SharedIntegrity(*parts, removal)
         self.writer: SharedWriter | None = None
         if not read_only:
+            numbers = Numbers(self._store)
             enrolments = [
-                Enrolment(*parts, self.counters, removal, LEASE_SECONDS)
+                Enrolment(*parts, self.counters, removal, LEASE_SECONDS, numbers)
                 for _ in range(SharedWriter.threads)
             ]
             self.writer = SharedWriter(

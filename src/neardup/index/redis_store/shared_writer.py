@@ -18,7 +18,8 @@ from neardup.index.planner import (
     Request,
     sort_arrivals,
 )
-from neardup.index.redis_store.enrolment import Enrolled, Enrolment, EnrolmentBatch
+from neardup.index.redis_store.enrolment import Enrolled, Enrolment
+from neardup.index.redis_store.enrolment_batch import EnrolmentBatch
 from neardup.index.request_queue import RequestQueue
 from neardup.index.stats import Counters
 from neardup.index.store import Row

@@ -13,9 +13,8 @@ if meta[2] ~= ARGV[2] then return {tonumber(meta[2])} end
 local entries, created = ARGV[3], 0
 local reply = {tonumber(meta[2]), tonumber(meta[3] or 0), 0, tonumber(meta[4] or 0)}
 for at = 1, #entries, 15 do
-  local high, low = string.byte(entries, at, at + 1)
-  local slice = KEYS[high * 256 + low + 2]
-  local key, member = string.sub(entries, at + 2, at + 9), string.sub(entries, at + 10, at + 14)
+  local place, key, member = struct.unpack('>I2c8c5', entries, at)
+  local slice = KEYS[place + 2]
   if redis.call('HSETNX', slice, key, member) == 1 then
     created = created + 1
   else

@@ -15,8 +15,8 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
 end
 local reply, entries = {tonumber(meta[2]), leaving}, ARGV[4]
 for at = 1, #entries, 10 do
-  local high, low = string.byte(entries, at, at + 1)
-  local members = redis.call('HGET', KEYS[high * 256 + low + 2], string.sub(entries, at + 2, at + 9))
+  local place, key = struct.unpack('>I2c8', entries, at)
+  local members = redis.call('HGET', KEYS[place + 2], key)
   if members then
     reply[#reply + 1] = (at - 1) / 10
     reply[#reply + 1] = members

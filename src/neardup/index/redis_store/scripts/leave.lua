@@ -11,10 +11,8 @@ if tonumber(ARGV[3]) > tonumber(meta[3] or 0) then
 end
 local entries, emptied = ARGV[4], 0
 for at = 1, #entries, 15 do
-  local high, low = string.byte(entries, at, at + 1)
-  local slice = KEYS[high * 256 + low + 2]
-  local key, number = string.sub(entries, at + 2, at + 9), string.sub(entries, at + 11, at + 14)
-  local turn = string.byte(entries, at + 10)
+  local place, key, turn, number = struct.unpack('>I2c8Bc4', entries, at)
+  local slice = KEYS[place + 2]
   local members = redis.call('HGET', slice, key) or ''
   for place = 1, #members, 5 do
     if string.sub(members, place + 1, place + 4) == number then

@@ -2,13 +2,16 @@
 -- Change the states of documents, each only if its state begins as expected.
 -- KEYS: meta; the states of a block. ARGV: identity, '1' to stop at the first one that can't be
 -- changed; then for each document: offset, the first bytes that are expected ("" for no state), the
--- new state. The counts of kept documents and of copies are kept up to date.
+-- new state. No document is there twice. The counts of kept documents and of copies are kept up to
+-- date.
 -- Returns for each document 1, or its state if that is another one, or 0 after a stop.
 if redis.call('HGET', KEYS[1], 'identity') ~= ARGV[1] then return -1 end
-local reply, counts, stopped = {}, {K = 0, C = 0, O = 0}, false
+local reply, counts, stopped, offsets, changed = {}, {K = 0, C = 0, O = 0}, false, {}, {}
+for at = 3, #ARGV, 3 do offsets[#offsets + 1] = ARGV[at] end
+local states = redis.call('HMGET', KEYS[2], unpack(offsets))
 for at = 3, #ARGV, 3 do
   local offset, expected, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local stored = redis.call('HGET', KEYS[2], offset) or ''
+  local stored = states[at / 3] or ''
   local former, kind = string.sub(stored, 1, 1), string.sub(value, 1, 1)
   -- Only its writer decides about a pending document. If it is decided, the writer has done
   -- that before, and the reply was lost; meanwhile it may have been judged again, or removed.
@@ -22,12 +25,13 @@ for at = 3, #ARGV, 3 do
     reply[#reply + 1] = stored
     stopped = ARGV[2] == '1'
   else
-    redis.call('HSET', KEYS[2], offset, value)
+    changed[#changed + 1], changed[#changed + 2] = offset, value
     if counts[former] then counts[former] = counts[former] - 1 end
     if counts[kind] then counts[kind] = counts[kind] + 1 end
     reply[#reply + 1] = 1
   end
 end
+if #changed > 0 then redis.call('HSET', KEYS[2], unpack(changed)) end
 for kind, count in pairs(counts) do
   if count ~= 0 then redis.call('HINCRBY', KEYS[1], kind, count) end
 end

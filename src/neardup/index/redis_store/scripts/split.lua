@@ -6,11 +6,13 @@ local meta = redis.call('HMGET', KEYS[1], 'identity', 'slices')
 if meta[1] ~= ARGV[1] then return -1 end
 local slices, modulus = tonumber(ARGV[2]), tonumber(ARGV[3])
 if meta[2] ~= ARGV[2] then return tonumber(meta[2]) end
+-- The addresses of all buckets of a slice are equal but for one bit, of one byte of their keys.
+local place, bit = 8, modulus / 2
+while bit > 128 do place, bit = place - 1, bit / 256 end
 local listed, moved, left = redis.call('HGETALL', KEYS[2]), {}, {}
 for at = 1, #listed, 2 do
   local key = listed[at]
-  local a, b, c, d = string.byte(key, 5, 8)
-  if (((a * 256 + b) * 256 + c) * 256 + d) % modulus == slices then
+  if string.byte(key, place) % (2 * bit) >= bit then
     moved[#moved + 1], moved[#moved + 2] = key, listed[at + 1]
     left[#left + 1] = key
   end
