@@ -55,6 +55,7 @@ COMMANDS: Final = [
     CommandRow("exact", "exact:exact", REMOVE, "exact pages/ -o clean --unit paragraph"),
     CommandRow("demo", "runs:demo", REMOVE, "demo --threshold 0.7"),
     CommandRow("report", "runs:report", RUNS, "report clean --open"),
+    CommandRow("review", "review:review", RUNS, "review clean"),
     CommandRow("why", "why:why", RUNS, "why clean page-17 page-4"),
     CommandRow("status", "runs:status", RUNS, "status clean"),
     CommandRow("merge", "runs:merge", RUNS, "merge clean-january clean-february -o until-february"),

@@ -300,6 +300,43 @@ def side_by_side(kept: str, copy: str, sides: tuple[str, str]) -> Iterator[Html]
         lines = (f"{name}: {what}" for name, what in passage_lines(passages))
         yield tag("ul", *(tag("li", line, dir="auto") for line in lines), class_="passages")
     yield tag("div", *_hunk_rows(comparison, sides), class_="differences")
+    yield from _incomplete(comparison)
+
+
+def in_one_text(kept: str, copy: str) -> Iterator[Html]:
+    """Show two texts as one, with what only one of them has marked.
+
+    Args:
+        kept: the one text; what only it has is marked as deleted.
+        copy: the other one; what only it has is marked as inserted.
+    """
+    comparison = compare_texts(kept, copy)
+    if not comparison.hunks:
+        yield from _equal_texts(comparison, kept)
+        return
+    rows: list[Html] = []
+    for hunk in comparison.hunks:
+        rows += _fold(hunk.same_before)
+        rows.append(tag("div", *_merged(hunk), class_="text", dir="auto"))
+    rows += _fold(comparison.same_after)
+    yield tag("div", *rows, class_="differences same")
+    yield from _incomplete(comparison)
+
+
+def _merged(hunk: Hunk) -> Iterator[str]:
+    """Yield the pieces of both texts: equal words once, then what differs, of both."""
+    kept, copy = list(hunk.kept), list(hunk.copy)
+    while kept or copy:
+        if kept and kept[0].changed:
+            yield from _pieces([kept.pop(0)], "del")
+        elif copy and copy[0].changed:
+            yield from _pieces([copy.pop(0)], "ins")
+        else:
+            yield from _pieces([(kept or copy)[0]], "")
+            del kept[:1], copy[:1]
+
+
+def _incomplete(comparison: TextComparison) -> Iterator[Html]:
     if not comparison.complete:
         yield note(
             f"There may be more differences: only the first {COMPARED:,} characters of the texts "

@@ -79,6 +79,26 @@ class Removals:
 
 def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
     """Return the head of the page: the counts, the rule of removal, links to the sections."""
+    parts = counted_parts(record)
+    return tag(
+        "header",
+        tag("p", "neardup report", class_="brand"),
+        tag("h1", headline(record)),
+        plots.shares([(kind, count) for kind, _, count in parts]),
+        tiles(record),
+        *rule(record),
+        *_by_earlier(record.counts),
+        *(note(f"Advice: {advice}") for advice in record.advice[:MOST_ROWS]),
+        contents(anchors),
+    )
+
+
+def counted_parts(record: RunRecord) -> list[tuple[str, str, int]]:
+    """Return what became of the documents of a run: CSS class, name and count of each part.
+
+    Args:
+        record: The run.
+    """
     counts = record.counts
     removed = [
         ("near", "removed, near-duplicates", counts.removed - counts.identical),
@@ -86,21 +106,20 @@ def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
     ]
     if record.is_exact:
         removed = [("identical", "removed", counts.removed)]
-    parts = [("kept", "kept", counts.kept), *removed, ("rejected", "rejected", counts.rejected)]
-    tiles = (
-        _tile(label, f"{count:,}", kind, _percent(count, counts)) for kind, label, count in parts
+    return [("kept", "kept", counts.kept), *removed, ("rejected", "rejected", counts.rejected)]
+
+
+def tiles(record: RunRecord) -> Html:
+    """Return the counts of a run, each with its share.
+
+    Args:
+        record: The run.
+    """
+    shown = (
+        _tile(label, f"{count:,}", kind, _percent(count, record.counts))
+        for kind, label, count in counted_parts(record)
     )
-    return tag(
-        "header",
-        tag("p", "neardup report", class_="brand"),
-        tag("h1", _headline(record)),
-        plots.shares([(kind, count) for kind, _, count in parts]),
-        tag("dl", *tiles, class_="tiles"),
-        *_rule(record),
-        *_by_earlier(counts),
-        *(note(f"Advice: {advice}") for advice in record.advice[:MOST_ROWS]),
-        contents(anchors),
-    )
+    return tag("dl", *shown, class_="tiles")
 
 
 def _by_earlier(counts: ReportedCounts) -> Iterator[Html]:
@@ -119,7 +138,12 @@ def _tile(label: str, value: str, kind: str = "", detail: str = "") -> Html:
     return tag("div", tag("dt", label), tag("dd", *shown), class_=f"tile {kind}")
 
 
-def _headline(record: RunRecord) -> str:
+def headline(record: RunRecord) -> str:
+    """Return what a run has found, in one sentence.
+
+    Args:
+        record: The run.
+    """
     counts, cut = record.counts, record.cut
     if cut is not None:
         return f"{cut.cut:,} of {cut.found:,} {record.spec.get('unit', 'part')}s were cut"
@@ -133,8 +157,12 @@ def _percent(count: int, counts: ReportedCounts) -> str:
     return f"{count / counts.documents:.1%}" if counts.documents else ""
 
 
-def _rule(record: RunRecord) -> Iterator[Html]:
-    """Yield the rule by which documents were removed, if run.json contains it."""
+def rule(record: RunRecord) -> Iterator[Html]:
+    """Yield the rule by which documents were removed, if run.json contains it.
+
+    Args:
+        record: The run.
+    """
     given, spec = record.parameters, record.spec
     if record.is_exact:
         yield tag("p", _exact_rule(spec) + _filter_rule(given.get("filter")))
@@ -156,16 +184,16 @@ def _rule(record: RunRecord) -> Iterator[Html]:
     if given.get("verify") == "none":
         similar, how = "shares a bucket with", "not verified"
     if given.get("cluster") == "components":
-        rule = (
+        decided = (
             f"A document was merged with each one that it {similar} ({how}), chains included; "
             "the best of each component was kept."
         )
     else:
-        rule = (
+        decided = (
             f"A document was removed if it {similar} a better one that was kept ({how}). "
             "No document was removed as the copy of one that was itself removed."
         )
-    yield tag("p", rule)
+    yield tag("p", decided)
 
 
 def _exact_rule(spec: dict[str, str]) -> str:
@@ -225,7 +253,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
             note("run.json does not contain the bands of this run."),
             pairs(shown),
             *_closest(removals),
-            *_by_script(record.scripts),
+            *by_script(record.scripts),
         )
     curve, recall = record.curve, record.curve.probability(record.threshold)
     shown = [
@@ -238,7 +266,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
         "similarity",
         tag("div", plot, pairs(shown), class_="wide-narrow"),
         *_closest(removals),
-        *_by_script(record.scripts),
+        *by_script(record.scripts),
     )
 
 
@@ -282,8 +310,12 @@ def _closest(removals: Removals) -> Iterator[Html]:
     yield table("The closest decisions", ("similarity", "removed", "kept"), rows, {"similarity"})
 
 
-def _by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
-    """Yield what became of sampled documents, by the script that they are written in."""
+def by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
+    """Yield what became of sampled documents, by the script that they are written in.
+
+    Args:
+        scripts: The scripts; none if all documents have the same.
+    """
     if not scripts:
         return
     yield tag("h3", "By script")

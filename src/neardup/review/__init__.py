@@ -1,0 +1,1 @@
+"""The review page: people look at what a run has decided, and decide otherwise."""

@@ -1,0 +1,157 @@
+"""The overview: how much was removed, of which sources, and how similar it was.
+
+It is made from run.json and two columns of removed.parquet, not from the index, which is made in
+the background after the page was first sent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from neardup.errors import FormatError
+from neardup.report import plots, sections
+from neardup.report.html import Html, join, name, note, table, tag
+from neardup.report.run_folder import RunRecord, similarity_counts
+from neardup.review.frame import key_link, share_bar, stacked_bar
+from neardup.review.sources import SourceNames
+from neardup.review.visits import Visit, page_route
+
+MOST_LISTED: Final = 50
+BATCH: Final = 1 << 14
+
+
+class RemovedFigures(NamedTuple):
+    """Removed documents counted by the bins of `SIMILARITIES`, and by source."""
+
+    similarities: NDArray[np.int64]
+    by_source: Counter[str]
+
+
+def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
+    """Count the removed documents of a run.
+
+    Args:
+        run: The folder of the run.
+        sources: The source of each file.
+    """
+    path = run / "removed.parquet"
+    counted: Counter[str] = Counter()
+
+    def similarities(table: pq.ParquetFile) -> Iterator[NDArray[Any]]:
+        for batch in table.iter_batches(BATCH, columns=["file", "similarity"], use_threads=False):
+            for one in pc.value_counts(batch.column(0)).to_pylist():
+                counted[sources.of(one["values"])] += one["counts"]
+            yield np.from_dlpack(batch.column(1).drop_null())
+
+    try:
+        with pa.OSFile(os.fsencode(path), "rb") as opened:
+            table = pq.ParquetFile(opened, read_dictionary=["file"])
+            return RemovedFigures(similarity_counts(similarities(table)), counted)
+    except (OSError, pa.ArrowException) as error:
+        raise FormatError(
+            f"{path} is damaged ({type(error).__name__}): run neardup dedup again"
+        ) from None
+
+
+def show_overview(visit: Visit) -> Response:
+    """Show the overview."""
+    desk = visit.desk
+    record = desk.record
+    figures = count_removed(desk.run, desk.sources)
+    answer = visit.render(
+        "Overview",
+        tag("h1", sections.headline(record)),
+        _shares(record),
+        *sections.rule(record),
+        _begin(visit),
+        *_closer(record, figures),
+        *_by_source(visit, record, figures),
+        *_by_script(record),
+        at="",
+    )
+    desk.index.begin()
+    return answer
+
+
+def _shares(record: RunRecord) -> Html:
+    parts = sections.counted_parts(record)
+    bar = stacked_bar([(kind, count) for kind, _, count in parts])
+    return join([bar, sections.tiles(record)])
+
+
+def _begin(visit: Visit) -> Html:
+    counts = visit.desk.journal.counts()
+    decided = sum(counts.values())
+    said = "Nothing is decided yet." if not decided else f"{decided:,} decisions so far."
+    return tag(
+        "p",
+        key_link("g", "Go on" if decided else "Start the review", visit.url("next"), "primary"),
+        " ",
+        tag("span", f"{said} The least certain removals come first.", class_="note"),
+    )
+
+
+def _closer(record: RunRecord, figures: RemovedFigures) -> Iterator[Html]:
+    """Yield how similar the removed documents are to the kept ones."""
+    if not record.counts.removed or record.curve is None or record.threshold is None:
+        return
+    plot = plots.s_curve(record.curve, record.threshold, figures.similarities, "removed documents")
+    said = (
+        "The bars count the removed documents by their similarity to the kept one; the line is the "
+        "probability that two documents of a similarity are compared at all."
+    )
+    yield tag(
+        "section",
+        tag("h2", "Similarities"),
+        tag("figure", plot, tag("figcaption", said), class_="narrow"),
+    )
+
+
+def _by_source(visit: Visit, record: RunRecord, figures: RemovedFigures) -> Iterator[Html]:
+    """Yield how much of each source is gone, the most first."""
+    if not figures.by_source:
+        return
+    documents: Counter[str] = Counter()
+    for file in record.inputs:
+        documents[visit.desk.sources.of(file.file)] += file.documents
+    rows = []
+    most = figures.by_source.most_common(MOST_LISTED)
+    for source, removed in most:
+        # Documents of an earlier corpus are of no input.
+        whole = max(documents[source], removed)
+        rows.append(
+            (
+                tag("a", name(source), href=visit.url("clusters", source=source)),
+                f"{whole:,}",
+                f"{removed:,}",
+                f"{removed / whole:.1%}",
+                share_bar(removed / whole),
+            )
+        )
+    heads = ("source", "documents", "removed", "share", "how much is gone")
+    yield tag(
+        "section",
+        tag("h2", "By source"),
+        table("By source", heads, rows, set(heads[1:4])),
+        *([note("Further sources are not listed.")] if len(figures.by_source) > len(most) else []),
+    )
+
+
+def _by_script(record: RunRecord) -> Iterator[Html]:
+    listed = list(sections.by_script(record.scripts))
+    if listed:
+        yield tag("section", *listed)
+
+
+ROUTES = [page_route("/", show_overview)]

@@ -1,0 +1,488 @@
+"""What the pages look up in a finished run: an SQLite file, made once from its tables, beside it.
+
+The tables are in input order; a cluster's documents are all over them. Here they are found by
+cluster, by similarity and by id, without reading a table to its end. Nothing in it is original: it
+is made again if it is missing, or the run is another one.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from neardup.errors import Busy, FormatError, NeardupError
+from neardup.pipeline.output import RUN_FILE
+from neardup.review.row_spans import FileSpans
+from neardup.review.sources import SourceNames
+
+VERSION: Final = 1
+BATCH: Final = 1 << 13
+PAGE: Final = 25
+"""Clusters on a page."""
+MOST_FOUND: Final = 200
+"""Documents that a search by id lists."""
+
+SCHEMA: Final = """
+CREATE TABLE about (run TEXT, version INTEGER);
+CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT);
+CREATE TABLE clusters (
+    cluster INTEGER PRIMARY KEY, id TEXT, file INTEGER, row INTEGER, size INTEGER,
+    lowest REAL, doubt REAL
+);
+CREATE TABLE members (
+    position INTEGER PRIMARY KEY, cluster INTEGER, id TEXT, file INTEGER, row INTEGER,
+    similarity REAL, exact INTEGER, doubt REAL
+);
+CREATE TABLE spans (
+    file INTEGER, first_row INTEGER, start INTEGER, length INTEGER, PRIMARY KEY (file, first_row)
+) WITHOUT ROWID;
+CREATE TABLE stamps (file INTEGER PRIMARY KEY, size INTEGER, modified INTEGER);
+"""
+INDEXES: Final = """
+CREATE INDEX members_cluster ON members (cluster, similarity);
+CREATE INDEX members_doubt ON members (doubt, position);
+CREATE INDEX members_id ON members (id);
+CREATE INDEX clusters_id ON clusters (id);
+UPDATE clusters SET (lowest, doubt) = (
+    SELECT min(similarity), min(doubt) FROM members WHERE members.cluster = clusters.cluster
+);
+CREATE INDEX clusters_size ON clusters (size DESC, cluster);
+CREATE INDEX clusters_lowest ON clusters (lowest, cluster);
+CREATE INDEX clusters_doubt ON clusters (doubt, cluster);
+CREATE INDEX clusters_file ON clusters (file, cluster);
+"""
+ORDERS: Final = {
+    "size": "size DESC, cluster",
+    "similarity": "lowest, cluster",
+    "uncertainty": "doubt, cluster",
+    "source": "file, cluster",
+}
+"""How clusters can be sorted."""
+
+
+class FoundCluster(NamedTuple):
+    """A kept document and the number of documents of its cluster; its lowest similarity."""
+
+    cluster: int
+    id: str
+    file: str
+    row: int
+    size: int
+    lowest: float | None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where the kept document is."""
+        return self.file, self.row
+
+
+class FoundCopy(NamedTuple):
+    """A removed document; `position` is its row in removed.parquet."""
+
+    position: int
+    cluster: int
+    id: str
+    file: str
+    row: int
+    similarity: float | None
+    exact: bool
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where it is."""
+        return self.file, self.row
+
+
+_CLUSTER: Final = (
+    "SELECT cluster, id, name, row, size, lowest FROM clusters JOIN files USING (file)"
+)
+_COPY: Final = (
+    "SELECT position, cluster, id, name, row, similarity, exact FROM members "
+    "JOIN files USING (file)"
+)
+
+
+class ReviewIndex:
+    """The documents of a run, by what they are looked up by. Used by several threads.
+
+    Args:
+        run: The folder of the run.
+        path: The file of the index.
+        threshold: The similarity at which a decision is least certain.
+        sources: The source of each file.
+        spans: Finds where the rows of a file are; None if texts can't be read.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        path: Path,
+        threshold: float,
+        sources: SourceNames,
+        spans: FileSpans | None = None,
+    ) -> None:
+        self._run, self.path, self._threshold = run, path, threshold
+        self._sources, self._spans = sources, spans
+        self.done = 0.0
+        """The part of the index that is made, from 0 to 1."""
+        self.failure: NeardupError | None = None
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._making: threading.Thread | None = None
+        self._opened: sqlite3.Connection | None = None
+        if self._is_current():
+            self._open()
+
+    # -- making it --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Make the index in a thread, unless it is there or being made."""
+        with self._lock:
+            if self._opened is None and self._making is None and self.failure is None:
+                self._making = threading.Thread(target=self._make, name="review index", daemon=True)
+                self._making.start()
+
+    def stop(self) -> None:
+        """End the making; a part of an index is not kept."""
+        self._stopped.set()
+        if self._making is not None:
+            self._making.join()
+        if self._opened is not None:
+            self._opened.close()
+
+    def wait(self) -> None:
+        """Make the index and return when it is there; for commands, which have no page to show."""
+        self.begin()
+        if self._making is not None:
+            self._making.join()
+        if self.failure is not None:
+            raise self.failure
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether questions can be answered."""
+        return self._opened is not None
+
+    def _is_current(self) -> bool:
+        """Return whether the file is the index of this very run."""
+        if not self.path.is_file():
+            return False
+        try:
+            with closing(self._connect(self.path, "ro")) as found:
+                row = found.execute("SELECT run, version FROM about").fetchone()
+        except sqlite3.Error:
+            return False
+        return bool(row == (identify_run(self._run), VERSION))
+
+    @staticmethod
+    def _connect(path: Path, mode: str) -> sqlite3.Connection:
+        name = f"file:{_quoted(path)}?mode={mode}"
+        return sqlite3.connect(name, uri=True, check_same_thread=False, isolation_level=None)
+
+    def _open(self) -> None:
+        self._opened = self._connect(self.path, "ro")
+        self.done = 1.0
+
+    def _make(self) -> None:
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+            beside.unlink(missing_ok=True)
+            with closing(self._connect(beside, "rwc")) as made:
+                self._fill(made)
+            beside.replace(self.path)
+            with self._lock:
+                self._open()
+        except _StoppedError:
+            pass
+        except NeardupError as error:
+            self.failure = error
+        except (OSError, sqlite3.Error, pa.ArrowException) as error:
+            self.failure = FormatError(
+                f"the list of clusters can't be made in {self.path.parent} ({error}): free some "
+                "space, or copy the run to a folder that can be written to"
+            )
+        finally:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+
+    def _fill(self, made: sqlite3.Connection) -> None:
+        made.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + SCHEMA)
+        files = _FileNumbers(made, self._sources)
+        made.execute("BEGIN")
+        for row in self._rows("clusters", ["cluster", "id", "file", "row", "size"], 0.0, 0.2):
+            made.executemany(
+                "INSERT INTO clusters VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+                ((c, id, files[file], at, size) for c, id, file, at, size in row),
+            )
+        columns = ["cluster", "id", "file", "row", "similarity", "exact"]
+        for row in self._rows("removed", columns, 0.2, 0.6):
+            made.executemany(
+                "INSERT INTO members VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (c, id, files[file], at, s, exact, self._doubt(s))
+                    for c, id, file, at, s, exact in row
+                ),
+            )
+        made.executescript(INDEXES)
+        made.execute("BEGIN")
+        self._advance(0.8)
+        self._fill_spans(made, files)
+        made.execute("INSERT INTO about VALUES (?, ?)", (identify_run(self._run), VERSION))
+        made.execute("COMMIT")
+
+    def _fill_spans(self, made: sqlite3.Connection, files: _FileNumbers) -> None:
+        for name, stamp, spans in self._spans.each() if self._spans else ():
+            made.execute("INSERT INTO stamps VALUES (?, ?, ?)", (files[name], *stamp))
+            for span in spans:
+                made.execute("INSERT INTO spans VALUES (?, ?, ?, ?)", (files[name], *span))
+                self._advance(self.done)
+
+    def _doubt(self, similarity: float | None) -> float | None:
+        return None if similarity is None else abs(similarity - self._threshold)
+
+    def _rows(
+        self, name: str, columns: list[str], start: float, share: float
+    ) -> Iterator[Iterator[tuple[Any, ...]]]:
+        """Yield batches of rows of a table; making it is this share of the whole work."""
+        path = self._run / f"{name}.parquet"
+        try:
+            with pa.OSFile(os.fsencode(path), "rb") as opened:
+                table = pq.ParquetFile(opened)
+                rows, read = table.metadata.num_rows or 1, 0
+                for group in range(table.num_row_groups):
+                    for batch in table.iter_batches(BATCH, [group], columns, use_threads=False):
+                        self._advance(start + share * read / rows)
+                        read += len(batch)
+                        yield zip(*(batch.column(n).to_pylist() for n in columns), strict=True)
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise FormatError(
+                f"{path} is damaged ({type(error).__name__}): run neardup dedup again"
+            ) from None
+
+    def _advance(self, done: float) -> None:
+        if self._stopped.is_set():
+            raise _StoppedError
+        self.done = done
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            if self._opened is None:
+                raise self.failure or Busy(
+                    "the list of clusters is being made: try again in a moment"
+                )
+            try:
+                return self._opened.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise FormatError(
+                    f"{self.path} can't be read ({error}): remove it, it is made again"
+                ) from None
+
+    def clusters(self, order: str, source: str, start: int) -> list[FoundCluster]:
+        """Return a page of clusters, and one more if there is a next page.
+
+        Args:
+            order: A key of `ORDERS`.
+            source: Only clusters whose kept document is of this source; empty for all.
+            start: The number of clusters before the page.
+        """
+        where = "WHERE source = ?" if source else ""
+        query = f"{_CLUSTER} {where} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?"
+        values = (*([source] if source else []), PAGE + 1, start)
+        return [FoundCluster(*row) for row in self._ask(query, *values)]
+
+    def cluster(self, number: int) -> FoundCluster | None:
+        """Return a cluster by its number in the tables of the run."""
+        found = self._ask(f"{_CLUSTER} WHERE cluster = ?", number)
+        return FoundCluster(*found[0]) if found else None
+
+    def copies(self, cluster: int, start: int, count: int) -> list[FoundCopy]:
+        """Return removed documents of a cluster, the least similar first.
+
+        Args:
+            cluster: The number of the cluster.
+            start: The number of documents before the first one.
+            count: How many, at most.
+        """
+        query = f"{_COPY} WHERE cluster = ? ORDER BY similarity, position LIMIT ? OFFSET ?"
+        return [_copy(row) for row in self._ask(query, cluster, count, start)]
+
+    def copy(self, position: int) -> FoundCopy | None:
+        """Return a removed document by its row in removed.parquet."""
+        found = self._ask(f"{_COPY} WHERE position = ?", position + 1)
+        return _copy(found[0]) if found else None
+
+    def doubtful(self, after: FoundCopy | None, count: int) -> list[FoundCopy]:
+        """Return removed documents, the least certain decisions first.
+
+        Args:
+            after: The one that they come after; None for the first.
+            count: How many, at most.
+        """
+        if after is None:
+            query = f"{_COPY} WHERE doubt IS NOT NULL ORDER BY doubt, position LIMIT ?"
+            return [_copy(row) for row in self._ask(query, count)]
+        query = f"{_COPY} WHERE (doubt, position) > (?, ?) ORDER BY doubt, position LIMIT ?"
+        doubt = self._doubt(after.similarity)
+        return [_copy(row) for row in self._ask(query, doubt, after.position + 1, count)]
+
+    def kept_ids(self, clusters: Collection[int]) -> dict[int, str]:
+        """Return the ids of the kept documents of clusters.
+
+        Args:
+            clusters: The numbers of the clusters.
+        """
+        marks = ", ".join("?" * len(clusters))
+        query = f"SELECT cluster, id FROM clusters WHERE cluster IN ({marks})"  # noqa: S608
+        return dict(self._ask(query, *clusters))
+
+    def with_id(self, id: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
+        """Return the kept documents with copies and the removed ones of an id, or at file:row.
+
+        Args:
+            id: The id.
+        """
+        clusters = self._ask(f"{_CLUSTER} WHERE id = ? LIMIT ?", id, MOST_FOUND)
+        copies = self._ask(f"{_COPY} WHERE id = ? LIMIT ?", id, MOST_FOUND)
+        file, _, row = id.rpartition(":")
+        if not clusters and not copies and file and row.isascii() and row.isdigit():
+            clusters = self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", file, int(row[:18]))
+            copies = self._ask(f"{_COPY} WHERE name = ? AND row = ?", file, int(row[:18]))
+        return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
+
+    def by_id(self, text: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
+        """Return kept documents and copies whose id, or file:row, begins with a text.
+
+        Args:
+            text: The beginning.
+        """
+        end = text + "\U0010ffff"
+        clusters = self._ask(
+            f"{_CLUSTER} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", text, end, MOST_FOUND
+        )
+        copies = self._ask(
+            f"{_COPY} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", text, end, MOST_FOUND
+        )
+        own, others = self.with_id(text)  # it may be file:row
+        return (
+            list(dict.fromkeys([*(FoundCluster(*row) for row in clusters), *own])),
+            list(dict.fromkeys([*map(_copy, copies), *others])),
+        )
+
+    def containing(self, text: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
+        """Return kept documents and copies whose id or file contains a text; all are looked at.
+
+        Args:
+            text: The text, in upper or lower case.
+        """
+        like = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        where = (
+            "WHERE id LIKE ? ESCAPE '\\' OR file IN "
+            "(SELECT file FROM files WHERE name LIKE ? ESCAPE '\\') LIMIT ?"
+        )
+        clusters = self._ask(f"{_CLUSTER} {where}", like, like, MOST_FOUND)
+        copies = self._ask(f"{_COPY} {where}", like, like, MOST_FOUND)
+        return [FoundCluster(*row) for row in clusters], [_copy(row) for row in copies]
+
+    def count_pairs(self, source: str, least: float, most: float) -> int:
+        """Return the number of removed documents of a source with a similarity in a range.
+
+        Args:
+            source: The source of the removed document; empty for all.
+            least: The lowest similarity.
+            most: The highest similarity.
+        """
+        query = (
+            "SELECT count(*) FROM members JOIN files USING (file) "  # noqa: S608 -- constants
+            f"WHERE {_RANGE}"
+        )
+        return int(self._ask(query, least, most, source, source)[0][0])
+
+    def pairs(self, source: str, least: float, most: float) -> list[tuple[int, str, str]]:
+        """Return the cluster, the kept and the removed id of the pairs that `count_pairs` counts.
+
+        Args:
+            source: The source of the removed document; empty for all.
+            least: The lowest similarity.
+            most: The highest similarity.
+        """
+        query = (
+            "SELECT cluster, clusters.id, members.id FROM members "  # noqa: S608 -- constants
+            "JOIN clusters USING (cluster) "
+            f"JOIN files ON files.file = members.file WHERE {_RANGE} ORDER BY position"
+        )
+        return [(row[0], row[1], row[2]) for row in self._ask(query, least, most, source, source)]
+
+    def sources(self) -> list[str]:
+        """Return the sources of removed documents."""
+        query = "SELECT DISTINCT source FROM files ORDER BY source"
+        return [str(row[0]) for row in self._ask(query)]
+
+    def span_of(self, file: str, row: int, stamp: tuple[int, int]) -> tuple[int, int, int] | None:
+        """Return where the row of a file is: its block's first row, start and length, if known.
+
+        Args:
+            file: The name of the file.
+            row: The number of the row.
+            stamp: The size of the file and its time of change: another file has no spans.
+        """
+        query = (
+            "SELECT first_row, start, length FROM spans JOIN files USING (file) "
+            "JOIN stamps USING (file) WHERE name = ? AND size = ? AND modified = ? "
+            "AND first_row <= ? ORDER BY first_row DESC LIMIT 1"
+        )
+        found = self._ask(query, file, *stamp, row)
+        return (found[0][0], found[0][1], found[0][2]) if found else None
+
+
+_RANGE: Final = "similarity >= ? AND similarity <= ? AND (? = '' OR source = ?)"
+
+
+class _StoppedError(Exception):
+    """The server ends."""
+
+
+class _FileNumbers(dict[str, int]):
+    """The numbers of files by their names, stored when they are first met."""
+
+    def __init__(self, made: sqlite3.Connection, sources: SourceNames) -> None:
+        super().__init__()
+        self._made, self._sources = made, sources
+
+    def __missing__(self, name: str) -> int:
+        number = len(self) + 1
+        values = (number, name, self._sources.of(name))
+        self._made.execute("INSERT INTO files VALUES (?, ?, ?)", values)
+        self[name] = number
+        return number
+
+
+def _copy(row: Sequence[Any]) -> FoundCopy:
+    position, cluster, id, file, at, similarity, exact = row
+    return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact))
+
+
+def _quoted(path: Path) -> str:
+    from urllib.parse import quote
+
+    return quote(os.fsencode(path.resolve()))
+
+
+def identify_run(run: Path) -> str:
+    """Return the hash of run.json, which no other run has.
+
+    Args:
+        run: The folder of the run.
+    """
+    return xxhash.xxh3_128_hexdigest((run / RUN_FILE).read_bytes())

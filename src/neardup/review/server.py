@@ -1,0 +1,94 @@
+"""The server of `neardup review`: on 127.0.0.1, for one person, until Ctrl-C."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+import uvicorn
+
+from neardup.decisions import LONGEST_WHO
+from neardup.errors import ParameterError
+from neardup.review.application import create_review
+from neardup.review.desk import ReviewDesk
+
+ADDRESS: Final = "127.0.0.1"
+SHUTDOWN_SECONDS: Final = 3
+MOST_CONNECTIONS: Final = 100
+
+
+def serve_review(run: Path, who: str | None, port: int, opens_browser: bool) -> None:
+    """Serve the review page of a run until Ctrl-C.
+
+    Args:
+        run: The folder of the run.
+        who: The name that decisions are stored under; None for the login name.
+        port: The port; 0 for any free one.
+        opens_browser: Whether the page is opened in a browser, if there is one.
+    """
+    name = check_name(who)
+    with _listen(port) as bound:
+        number = bound.getsockname()[1]
+
+        def address(token: str) -> str:
+            return f"http://{ADDRESS}:{number}/open?token={token}"
+
+        def renew(token: str) -> None:
+            print(f"that address was used; a new one:\n{address(token)}", file=sys.stderr)
+
+        desk = ReviewDesk(run, name, number, renew)
+        url = address(desk.token.value)
+        print(f"{url}\nThis address works once. Ctrl-C ends the review.", file=sys.stderr)
+        config = uvicorn.Config(
+            create_review(desk),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            lifespan="on",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+        if opens_browser and has_browser():
+            Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        uvicorn.Server(config).run(sockets=[bound])
+
+
+def check_name(who: str | None) -> str:
+    """Return the name that decisions are stored under, or refuse it.
+
+    Args:
+        who: What was given; None for the login name.
+    """
+    try:
+        name = (getpass.getuser() if who is None else who).strip()
+    except (KeyError, OSError):  # no login name, as in some containers
+        name = ""
+    if not name or len(name) > LONGEST_WHO or not name.isprintable():
+        raise ParameterError(
+            f"the name is empty, has a control character or more than {LONGEST_WHO} characters: "
+            "give one with --who"
+        )
+    return name
+
+
+def has_browser() -> bool:
+    """Return whether this machine has a screen to open a page on."""
+    if sys.platform == "darwin":
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        raise ParameterError(
+            f"can't listen on {ADDRESS} port {port} ({error.strerror}): choose another --port"
+        ) from None

@@ -1,0 +1,87 @@
+"""Every page shows what the run has decided."""
+
+from __future__ import annotations
+
+import re
+
+from support.command_line import table
+from support.reviewer import DOCUMENTS
+
+
+def test_overview_counts_documents_by_source(review):
+    reviewer = review()
+    page = reviewer.get("/")
+    assert "9 of 12 documents were removed as duplicates" in page
+    assert re.search(
+        r'class="number">12</td><td class="number">9</td><td class="number">75.0%', page
+    )
+
+
+def test_clusters_are_listed_and_sorted(review):
+    reviewer = review()
+    for order in ("size", "similarity", "uncertainty", "source"):
+        page = reviewer.get(f"/clusters?order={order}")
+        assert sorted(re.findall(r'class="name">([abc]0)<', page)) == ["a0", "b0", "c0"]
+    assert "are sorted by" in reviewer.get("/clusters?order=magic", 400)
+
+
+def test_cluster_shows_its_copies_least_similar_first(review):
+    reviewer = review()
+    cluster = table(reviewer.desk.run, "clusters")[0]["cluster"]
+    page = reviewer.get(f"/cluster/{cluster}")
+    removed = [row for row in table(reviewer.desk.run, "removed") if row["cluster"] == cluster]
+    ordered = [row["id"] for row in sorted(removed, key=lambda row: row["similarity"])]
+    assert re.findall(r'aria-label="Removed: (\w+)"', page) == ordered
+    assert "<ins>" in page and "<del>" in page
+
+
+def test_differences_in_one_text_stay_until_changed_back(review):
+    reviewer = review()
+    assert 'class="side kept"' in reviewer.get("/pair/0")
+    assert 'class="side kept"' not in reviewer.get("/pair/0?view=one")
+    page = reviewer.get("/pair/1")
+    assert 'class="side kept"' not in page and "<ins>" in page and "<del>" in page
+
+
+def test_review_begins_with_the_least_certain_removal(review):
+    reviewer = review()
+    removed = table(reviewer.desk.run, "removed")
+    least = min(range(len(removed)), key=lambda row: (removed[row]["similarity"], row))
+    answer = reviewer.client.get("/next", follow_redirects=False)
+    assert answer.headers["location"] == f"/pair/{least}"
+
+
+def test_search_finds_ids_paths_and_documents_without_copies(review):
+    reviewer = review()
+    assert "/pair/" in reviewer.get("/clusters?q=a1")
+    kept = table(reviewer.desk.run, "clusters")[0]
+    assert "/cluster/" in reviewer.get(f"/clusters?q={kept['file']}:{kept['row']}")
+    assert "/pair/" in reviewer.get("/clusters?q=exts")
+    assert "No id or path" in reviewer.get("/clusters?q=nothing")
+
+
+def test_document_is_explained_and_compared(review):
+    reviewer = review()
+    page = reviewer.get("/document?id=a1&explain=1")
+    assert "was removed" in page and "buckets that both are in" in page
+    assert "What is most similar" in reviewer.get("/document?id=a0&explain=1")
+    assert "a0 beside b0" in reviewer.get("/compare?a=a0&b=b0")
+
+
+def test_unknown_things_are_refused_with_a_cure(review):
+    reviewer = review()
+    assert "search by id" in reviewer.get("/pair/99", 404)
+    assert "search by id" in reviewer.get("/cluster/99", 404)
+    assert "follow the links" in reviewer.get("/nothing", 404)
+    assert "check the id" in reviewer.get("/document?id=zz&explain=1")
+    assert "give the id" in reviewer.get("/document", 400)
+    assert "is not a number" in reviewer.get("/clusters?start=-1", 400)
+
+
+def test_whole_text_is_plain(review):
+    reviewer = review()
+    place = table(reviewer.desk.run, "removed")[0]
+    answer = reviewer.client.get("/text", params={"file": place["file"], "row": place["row"]})
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.text == next(one["text"] for one in DOCUMENTS if one["id"] == place["id"])
+    assert "can't be read" in reviewer.get("/text?file=x&row=0", 404)
