@@ -1,4 +1,4 @@
-"""Runs to review, and the page of one without a browser."""
+"""Runs to review, and the page of one: without a browser, and as it is served to one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.command_line import dedup, write_jsonl
+from support.review_server import ReviewServer
 from support.reviewer import DOCUMENTS, PORT, Reviewer
 
 from neardup.review.desk import ReviewDesk
@@ -39,3 +40,17 @@ def review(make_run: Callable[..., Path]) -> Iterator[Callable[..., Reviewer]]:
     yield open_review
     for desk in desks:
         desk.close()
+
+
+@pytest.fixture
+def serve(make_run: Callable[..., Path]) -> Iterator[Callable[..., ReviewServer]]:
+    """Serve the review of a run, for a browser: `serve().enter(page)`."""
+    servers: list[ReviewServer] = []
+
+    def start(run: Path | None = None, who: str = "ann") -> ReviewServer:
+        servers.append(ReviewServer(make_run() if run is None else run, who))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
