@@ -15,7 +15,7 @@ from neardup.report.run_folder import RunRecord, read_record
 from neardup.report.run_verdicts import RunExplanation
 from neardup.review.run_tables import RunTables
 from neardup.review.sources import SourceNames
-from neardup.review.subject import ReviewNeighbour, ReviewExplanation
+from neardup.review.subject import ReviewExplanation, ReviewNeighbour
 from neardup.review.texts import RunTexts
 from neardup.runtime import SILENT
 
