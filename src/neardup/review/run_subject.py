@@ -15,7 +15,7 @@ from neardup.report.run_folder import RunRecord, read_record
 from neardup.report.run_verdicts import RunExplanation
 from neardup.review.run_tables import RunTables
 from neardup.review.sources import SourceNames
-from neardup.review.subject import NearDocument, ReviewExplanation
+from neardup.review.subject import ReviewExplanation, ReviewNeighbour
 from neardup.review.texts import RunTexts
 from neardup.runtime import SILENT
 
@@ -44,7 +44,7 @@ class RunSubject:
     def explain(self, id: str) -> ReviewExplanation:
         """Sketch a document and all that it may have met again, and explain what became of it."""
         explained = self._explainer.explain(id, nearest=True)
-        near = (NearDocument(one.similarity, one.id, one.status) for one in explained.nearest)
+        near = (ReviewNeighbour(one.similarity, one.id, one.status) for one in explained.nearest)
         return ReviewExplanation(explained.sentence, [*_facts(explained)], [*near], explained.notes)
 
     def compare(self, a: str, b: str) -> ReviewExplanation:

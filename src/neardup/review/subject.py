@@ -83,7 +83,7 @@ class ReviewTexts(Protocol):
         ...
 
 
-class NearDocument(NamedTuple):
+class ReviewNeighbour(NamedTuple):
     """Another document, how similar it is, and what became of it."""
 
     similarity: float
@@ -104,7 +104,7 @@ class ReviewExplanation:
 
     sentence: str
     facts: Sequence[tuple[str, str]] = ()
-    nearest: Sequence[NearDocument] = ()
+    nearest: Sequence[ReviewNeighbour] = ()
     notes: Sequence[str] = field(default=())
 
 
