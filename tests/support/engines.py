@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import neardup
+from neardup.decisions import Decision
 from neardup.pipeline.run import run_job
 from support import batch_engine
 from support.definition import Decisions, Row
@@ -33,16 +34,21 @@ COLUMNS = (
 )
 
 
-def in_memory(documents: Sequence[Row], options: Row, **how: Any) -> Decisions:
+def in_memory(
+    documents: Sequence[Row], options: Row, *, said: Sequence[Decision] = (), **how: Any
+) -> Decisions:
     table = pa.Table.from_pylist(list(documents), SCHEMA)
-    result = neardup.dedup(table, **options)
+    result = neardup.dedup(table, decisions=said or None, **options)
     assert sum(one.size for one in result.clusters) == len(
-        {*(r.witness for r in result.removed), *(r.id for r in result.removed)}
+        {id for r in result.removed if r.witness is not None for id in (r.id, r.witness)}
     )
     assert {one.reason for one in result.rejected} <= {"empty"}
     return Decisions(
         result.kept,
-        {r.id: (r.witness, r.similarity, r.exact) for r in result.removed},
+        {
+            r.id: (r.witness, None if r.witness is None else r.similarity, r.exact)
+            for r in result.removed
+        },
         [r.id for r in result.rejected],
         {r.id: (r.witness, r.similarity, r.exact) for r in result.vetoed},
     )
@@ -53,7 +59,8 @@ def _of_folder(out: Path) -> Decisions:
     lines = b"".join(data for _, data in sorted(got.kept.items())).splitlines()
     sizes: dict[str, int] = {}
     for row in got.removed:
-        sizes[row["witness"]] = sizes.get(row["witness"], 1) + 1
+        if row["witness"] is not None:
+            sizes[row["witness"]] = sizes.get(row["witness"], 1) + 1
     counted = {row["id"]: row["size"] for row in got.clusters}
     assert {id: counted.get(id) for id in sizes} == sizes
     assert {row["reason"] for row in got.rejected} <= {"empty"}
