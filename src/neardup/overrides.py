@@ -155,6 +155,18 @@ class Overrides:
             return None
         return describe(self.decisions.path(other, name))
 
+    def explain_all(self, documents: Integers, witnesses: Integers) -> list[str | None]:
+        """Return what `explain` says of each removed document and its witness.
+
+        Args:
+            documents: The removed documents.
+            witnesses: The witness of each.
+        """
+        reasons: list[str | None] = [None] * len(documents)
+        for place in np.flatnonzero(np.isin(documents, self.documents)).tolist():
+            reasons[place] = self.explain(int(documents[place]), int(witnesses[place]))
+        return reasons
+
     def explain_kept(self, document: int) -> str | None:
         """Return the decisions about a document that is kept; None if there are none."""
         name = self._names.get(document)

@@ -6,17 +6,15 @@ The five promises with decisions are those of docs/review.md; `Definition.check_
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.definition import POINT, Definition, Row
-from support.engines import ENGINES, SPARK
+from support.engines import ENGINES
 from support.strategies import corpora, examples
 
 from neardup.decisions import Action, Decision, Decisions
-from neardup.errors import NeardupError
 
 QUESTIONS: dict[str, Row] = {
     "the usual": {},
@@ -50,16 +48,37 @@ def decide(action: Action, a: str, b: str | None = None, who: str = "ann") -> De
 def random_decisions(names: list[str], seed: int) -> list[Decision]:
     """Decisions that don't contradict one another, about a few documents that often come again."""
     chance = random.Random(seed)
-    some = chance.sample(names, min(len(names), chance.randrange(2, 9))) + ["nobody"]
+    some = [*chance.sample(names, min(len(names), chance.randrange(2, 9))), "nobody"]
     said: list[Decision] = []
     for _ in range(chance.randrange(1, 10)):
         action = chance.choice(ACTIONS)
         pair = chance.sample(some, 2)
         b = pair[1] if action in ACTIONS[:3] else None
-        more = [*said, decide(action, pair[0], b, chance.choice("xyz"))]
-        if not any(Decisions.of(more).contradictions()):
-            said = more
-    return said
+        said.append(decide(action, pair[0], b, chance.choice("xyz")))
+    return consistent(said)
+
+
+def consistent(said: list[Decision]) -> list[Decision]:
+    """The decisions without those that contradict earlier ones."""
+    chosen: list[Decision] = []
+    for one in said:
+        if not any(Decisions.of([*chosen, one]).contradictions()):
+            chosen.append(one)
+    return chosen
+
+
+def posts(count: int) -> list[str]:
+    """Families of texts that differ in a word or two, and copies."""
+    chance = random.Random(7)
+    words = [f"w{number}" for number in range(20)]
+    kinds = [chance.choices(words, k=10) for _ in range(6)]
+    texts = []
+    for _ in range(count):
+        text = list(chance.choice(kinds))
+        for _ in range(chance.randrange(3)):
+            text[chance.randrange(len(text))] = chance.choice(words)
+        texts.append(" ".join(text))
+    return texts
 
 
 def options_of(question: Row) -> Row:
@@ -109,3 +128,28 @@ def test_engine_obeys_random_decisions(
 
     check()
     assert seen or not examples(1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", SPARK)
+def test_spark_obeys_decisions(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:
+    rows = [
+        {"score": 0.0, "lang": "a", "seen": "", "head": "", "inner": {"tail": ""}}
+        | {"id": f"d{number:04}", "text": text}
+        for number, text in enumerate(posts(60))
+    ]
+    said = [one for seed in range(40) for one in random_decisions([r["id"] for r in rows], seed)]
+    said = consistent(said)
+    definition = Definition(rows, (), said, **options_of({"limit": 2}))
+    want = definition.decide()
+    definition.check_promises(want)
+    assert want != Definition(rows, **options_of({"limit": 2})).decide()
+    got = ENGINES[name](
+        rows,
+        options_of({"limit": 2}),
+        folder=tmp_path,
+        seed=1,
+        spark=request.getfixturevalue("spark"),
+        said=said,
+    )
+    assert got == want

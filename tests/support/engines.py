@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import neardup
 from neardup.decisions import Decision
+from neardup.decisions import Decisions as Said
 from neardup.pipeline.run import run_job
 from support import batch_engine
 from support.definition import Decisions, Row
@@ -73,10 +74,15 @@ def _of_folder(out: Path) -> Decisions:
 
 
 def _job(
-    documents: Sequence[Row], options: Row, folder: Path, earlier: Sequence[Row], **sizes: int
+    documents: Sequence[Row],
+    options: Row,
+    folder: Path,
+    earlier: Sequence[Row],
+    said: Sequence[Decision] = (),
+    **sizes: int,
 ) -> Any:
     paths = batch_engine.write(folder / "in", documents)
-    others: Row = {}
+    others: Row = {"decisions": Said.of(said)} if said else {}
     if earlier:
         others["against"] = (batch_engine.write(folder / "earlier", earlier, files=1)[0],)
     return batch_engine.job(
@@ -91,11 +97,12 @@ def local_files(
     folder: Path,
     earlier: Sequence[Row] = (),
     seed: int = 0,
+    said: Sequence[Decision] = (),
     **how: Any,
 ) -> Decisions:
     """The work is cut into other pieces for every seed."""
     sizes = {"workers": 1 + seed % 2, "shard": 300 + 700 * seed, "chunk": 100 + 150 * seed}
-    run_job(_job(documents, options, folder, earlier, **sizes), batch_engine.Silent())
+    run_job(_job(documents, options, folder, earlier, said, **sizes), batch_engine.Silent())
     return _of_folder(folder / "out")
 
 
@@ -106,10 +113,11 @@ def spark_files(
     folder: Path,
     spark: Any,
     earlier: Sequence[Row] = (),
+    said: Sequence[Decision] = (),
     **how: Any,
 ) -> Decisions:
     """Several shards, so that there are several tasks."""
-    job = _job(documents, options, folder, earlier, shard=2000)
+    job = _job(documents, options, folder, earlier, said, shard=2000)
     run_job(batch_engine.on_spark(spark, job), batch_engine.Silent())
     return _of_folder(folder / "out")
 
@@ -121,6 +129,7 @@ def spark_dataframes(
     spark: Any,
     earlier: Sequence[Row] = (),
     seed: int = 0,
+    said: Sequence[Decision] = (),
     **how: Any,
 ) -> Decisions:
     """Rows come in no order: that of the ids is what counts."""
@@ -132,7 +141,8 @@ def spark_dataframes(
         cells = [tuple(row.values()) for row in pa.Table.from_pylist(shuffled, SCHEMA).to_pylist()]
         return spark.createDataFrame(cells, COLUMNS).repartition(2)
 
-    more = {"against": frame(earlier)} if earlier else {}
+    more: Row = {"against": frame(earlier)} if earlier else {}
+    more |= {"decisions": said} if said else {}
     with neardup.spark.dedup(frame(documents), id="id", **options, **more) as result:
         removed = {
             row["id"]: (row["witness"], row["similarity"], row["exact"])
