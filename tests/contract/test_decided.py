@@ -6,12 +6,13 @@ The five promises with decisions are those of docs/review.md; `Definition.check_
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.definition import POINT, Definition, Row
-from support.engines import ENGINES
+from support.engines import ENGINES, SPARK
 from support.strategies import corpora, examples
 
 from neardup.decisions import Action, Decision, Decisions
