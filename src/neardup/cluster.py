@@ -117,6 +117,11 @@ class KeepList:
         """The removed documents, in input order."""
         return np.flatnonzero((self.witness >= 0) | (self.witness == DROPPED))
 
+    @property
+    def dropped(self) -> int:
+        """How many documents were removed by decisions alone."""
+        return int(np.count_nonzero(self.witness == DROPPED))
+
 
 @dataclass(frozen=True)
 class Pairs:

@@ -148,7 +148,8 @@ class Overrides:
         if name is None:
             return None
         if witness < 0:
-            return str(self.decisions.by_document[name])
+            decided = self.decisions.by_document.get(name)
+            return None if decided is None or decided.action != "drop" else str(decided)
         other = self._names.get(witness)
         classes = self.decisions.classes
         if other is None or name not in classes or classes[name] != classes.get(other):

@@ -411,8 +411,7 @@ class Result:
         copies = int(np.count_nonzero(self._decisions.witness == row))
         others = self._undistinguished
         if others is None or others.witness[row] < 0:
-            said = None if self.overrides is None else self.overrides.explain_kept(row)
-            return explain_kept(name, copies, said)
+            return explain_kept(name, copies, self._decision_about(row))
         witness, similarity = self.ids[int(others.witness[row])], float(others.similarity[row])
         return explain_vetoed(self.options, name, copies, witness, similarity)
 
@@ -423,11 +422,22 @@ class Result:
             facts = self._compare(a, b)
         one, other = (
             DecidedDocument(
-                verdict.id, verdict.verdict, verdict.witness if verdict.verdict == REMOVED else None
+                verdict.id,
+                verdict.verdict,
+                verdict.witness if verdict.verdict == REMOVED else None,
+                self._decision_about(row),
             )
-            for verdict in decided
+            for row, verdict in zip((a, b), decided, strict=True)
         )
         return explain_pair(self.options, one, other, facts)
+
+    def _decision_about(self, row: int) -> str | None:
+        """Return what people decided about a document; of a removed one, what removed it."""
+        if self.overrides is None:
+            return None
+        if self._decisions.kept[row]:
+            return self.overrides.explain_kept(row)
+        return self.overrides.explain(row, int(self._decisions.witness[row]))
 
     def _checked_row(self, row: int) -> int:
         if not isinstance(row, int) or not 0 <= row < len(self):
@@ -554,14 +564,13 @@ class Result:
 
     def _removed(self, row: int) -> Removed:
         witness = int(self._decisions.witness[row])
-        said = None if self.overrides is None else self.overrides.explain(row, witness)
         return Removed(
             self.ids[row],
             self.ids[witness] if witness >= 0 else None,
             float(self._decisions.similarity[row]),
             bool(self._decisions.exact[row]),
             witness if witness >= 0 else None,
-            said,
+            self._decision_about(row),
         )
 
     @property

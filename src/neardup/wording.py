@@ -202,22 +202,26 @@ def format_vetoed(count: int, distinguish: Distinguish) -> str:
     return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
 
 
-def format_decisions(described: Mapping[str, int]) -> str:
-    """Return how many decisions of people were obeyed, as a line.
+def describe_decisions(counts: Mapping[str, int]) -> str:
+    """Return how many decisions of people were obeyed.
 
     Args:
-        described: What run.json says of them.
+        counts: What run.json says of them.
 
-    >>> format_decisions({"in_force": 12, "documents": 15, "missing": 1})
-    'decisions           12 of people about 15 documents; 1 document of them is not there'
+    >>> describe_decisions({"in_force": 12, "documents": 15, "missing": 1})
+    '12 decisions of people about 15 documents; 1 more document is not there'
     """
-    documents, missing = described["documents"], described["missing"]
-    are = "document of them is" if missing == 1 else "documents of them are"
-    gone = f"; {missing:,} {are} not there" if missing else ""
+    missing = counts["missing"]
+    gone = f"; {missing:,} more {'document is' if missing == 1 else 'documents are'} not there"
     return (
-        f"decisions           {described['in_force']:,} of people about "
-        f"{format_count(documents, 'document')}{gone}"
+        f"{format_count(counts['in_force'], 'decision')} of people about "
+        f"{format_count(counts['documents'], 'document')}{gone if missing else ''}"
     )
+
+
+def format_decisions(counts: Mapping[str, int]) -> str:
+    """Return how many decisions of people were obeyed, as a line."""
+    return f"decided             {describe_decisions(counts)}"
 
 
 def format_indexed_before(before: int, documents: int, former: str | None) -> str:

@@ -6,7 +6,7 @@ documents that are the same) and the similarities (`stages/compare.py`). The rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from neardup.formatting import format_count
 from neardup.overrides import Overrides, ambiguous_error
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
-from neardup.pipeline.stages.removed import RemovedDocuments
-from neardup.pipeline.stages.tables import spread_to_known
+from neardup.pipeline.stages.removed import RemovedBatch
+from neardup.pipeline.stages.tables import DocumentPlaces, spread_to_known
 from neardup.runtime import Progress
 
 DECISIONS = "--decisions"
@@ -124,8 +124,9 @@ def _find_places(catalogue: Catalogue, wanted: Collection[str], new: bool) -> di
 
 def write_decided(
     folder: Path,
-    catalogue: Catalogue,
-    verdicts: RemovedDocuments,
+    lookup: DocumentPlaces,
+    verdicts: Iterable[RemovedBatch],
+    first_new: int,
     overrides: Overrides,
     kept: NDArray[np.bool_],
 ) -> None:
@@ -133,14 +134,15 @@ def write_decided(
 
     Args:
         folder: The folder that becomes OUT.
-        catalogue: The names and places of the documents.
+        lookup: The names and places of the documents.
         verdicts: The removed documents.
+        first_new: Documents before this one are of an earlier corpus.
         overrides: The decisions.
         kept: For each document whether it is kept.
     """
     documents = overrides.documents
     outcomes = np.where(kept[documents], "kept", "rejected").astype(object)
-    outcomes[documents < catalogue.sketches.first_new] = "earlier"
+    outcomes[documents < first_new] = "earlier"
     witness, similarity = np.full(len(documents), -1), np.full(len(documents), np.nan)
     for batch in verdicts:
         _, mine, theirs = np.intersect1d(
@@ -149,15 +151,15 @@ def write_decided(
         outcomes[mine] = "removed"
         witness[mine], similarity[mine] = batch.witnesses[theirs], batch.similarity[theirs]
     known = witness >= 0
-    file, row = catalogue.place(documents)
+    file, row = lookup.place(documents)
     with TableWriter(folder / "decided.parquet", tables.DECIDED) as table:
         table.add(
             {
-                "id": catalogue.names(documents),
+                "id": lookup.names(documents),
                 "file": file,
                 "row": row,
                 "outcome": make_strings(outcomes.tolist()),
-                "witness": spread_to_known(known, catalogue.names(witness[known])),
+                "witness": spread_to_known(known, lookup.names(witness[known])),
                 "similarity": spread_to_known(known, to_arrow(similarity[known])),
                 "decisions": make_strings(list(map(overrides.explain_kept, documents.tolist()))),
             }

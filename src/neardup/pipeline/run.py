@@ -145,7 +145,7 @@ def find_near_duplicates(
         with clock.stage("tables"):
             summary = write_tables(folder, catalogue, sketches, verdicts, progress, overrides)
             if overrides is not None:
-                write_decided(folder, catalogue, verdicts, overrides, kept_documents)
+                write_decided(folder, catalogue, verdicts, first_new, overrides, kept_documents)
             vetoed = None
             if would_remove is not None:
                 vetoed = write_vetoed(folder, catalogue, would_remove, kept)

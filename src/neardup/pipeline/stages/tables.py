@@ -37,10 +37,28 @@ SHOWN_ROWS = 3
 MAX_TEXT = 20_000
 
 
+class DocumentNames(Protocol):
+    """Looks up the names of documents."""
+
+    def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
+class DocumentPlaces(DocumentNames, Protocol):
+    """Looks up also their places."""
+
+    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
+
+
+class DocumentLookup(DocumentPlaces, Protocol):
+    """Looks up also their texts."""
+
+    def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
 def write_removed(
     folder: Path,
-    catalogue: Catalogue,
-    verdicts: RemovedDocuments,
+    lookup: DocumentPlaces,
+    verdicts: Iterable[RemovedBatch],
     first_new: int,
     overrides: Overrides | None,
 ) -> int:
@@ -53,7 +71,7 @@ def write_removed(
     schema = tables.REMOVED if overrides is None else tables.REMOVED_DECIDED
     with TableWriter(folder / "removed.parquet", schema) as table:
         for batch in verdicts:
-            columns = removed_columns(catalogue, batch)
+            columns = removed_columns(lookup, batch)
             if overrides is not None:
                 said = overrides.explain_all(batch.documents, batch.witnesses)
                 columns["decision"] = make_strings(said)
@@ -63,21 +81,21 @@ def write_removed(
     return by_earlier
 
 
-def removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, object]:
+def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, object]:
     """Return the columns of removed.parquet for a batch."""
-    file, row = catalogue.place(batch.documents)
+    file, row = lookup.place(batch.documents)
     known = batch.witnesses >= 0
     witnesses = batch.witnesses[known]
-    witness_file, witness_row = catalogue.place(witnesses)
+    witness_file, witness_row = lookup.place(witnesses)
     named = {
-        "witness": catalogue.names(witnesses),
+        "witness": lookup.names(witnesses),
         "witness_file": witness_file,
         "witness_row": witness_row,
         "similarity": to_arrow(batch.similarity[known]),
         "cluster": to_arrow(witnesses),
     }
     return {
-        "id": catalogue.names(batch.documents),
+        "id": lookup.names(batch.documents),
         "file": file,
         "row": row,
         "exact": batch.exact,
@@ -191,19 +209,6 @@ def write_kept_files(
         pass
     if job.backend.is_remote:
         remove_abandoned(folder)
-
-
-class DocumentNames(Protocol):
-    """Looks up the names of documents."""
-
-    def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
-
-
-class DocumentLookup(DocumentNames, Protocol):
-    """Looks up also the places and the texts of documents."""
-
-    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
-    def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
 
 
 def sample_clusters(
