@@ -100,8 +100,8 @@ def test_intervals_cover_the_truth() -> None:
 def test_intervals_cover_the_truth_in_many_simulations() -> None:
     covered = coverage(10_000, 2_000)
     assert covered.mean(axis=0) == pytest.approx(0.95, abs=0.015)
-    assert covered.min() > 0.92
-    assert np.quantile(covered, 0.8) < 0.975
+    assert covered.min() > 0.925
+    assert np.mean((covered > 0.93) & (covered < 0.975)) > 0.7
 
 
 def test_estimates_are_unbiased() -> None:
