@@ -309,8 +309,8 @@ class Decisions:
             these = fingerprint or "without a fingerprint, as they are in no file"
             raise UsageError(
                 f"{where}: the decisions were made about other documents (fingerprint {others[0]}, "
-                f"these are {these}): if each id still names the same document, give {SAME_IDS}; "
-                "else decide again"
+                f"these are {these}): if each id still names the same document, give {SAME_IDS} "
+                "(in Python: same_ids=True); else decide again"
             )
 
     @cached_property
