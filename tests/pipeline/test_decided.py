@@ -118,8 +118,6 @@ def test_a_document_is_named_by_its_place_where_ids_repeat(tmp_path: Path) -> No
     refused(neardup(*given, tmp_path / "id.jsonl"), 2, "several documents have the id 'x'")
     said = [decide("drop", f"{source}:0"), decide("keep", "9:9")]
     write_decisions(tmp_path / "place.jsonl", said)
-        tmp_path / "place.jsonl", [decide("drop", f"{source}:0"), decide("keep", "9:9")]
-    )
     assert neardup(*given, tmp_path / "place.jsonl").code == 0
     assert table(tmp_path / "out", "removed")[0]["decision"].startswith("drop ")
     with pytest.raises(UsageError, match="several documents have the id 'x'"):
