@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from neardup.decisions import fingerprint_run
 from neardup.formatting import format_similarity
+from neardup.keys import Key
 from neardup.report.html import name
 from neardup.report.run_documents import read_run_record
 from neardup.report.run_explanation import RunExplainer
@@ -28,11 +29,12 @@ class RunSubject:
 
     Args:
         run: The folder of the run.
+        key: The secret of its keyed hashes, for explanations; None if it has none.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, key: Key | None = None) -> None:
         content: dict[str, Any] = read_run_record(run)
-        self.run = run
+        self.run, self._key = run, key
         self.record: RunRecord = read_record(run)
         self.name, self.folder = run.resolve().name, run / REVIEW_FOLDER
         self.threshold = 1.0 if self.record.threshold is None else self.record.threshold
@@ -63,7 +65,7 @@ class RunSubject:
 
     @property
     def _explainer(self) -> RunExplainer:
-        return RunExplainer(self.run, None, 1, SILENT)
+        return RunExplainer(self.run, self._key, 1, SILENT)
 
 
 def _facts(explained: RunExplanation) -> Iterator[tuple[str, str]]:
