@@ -8,7 +8,7 @@ they have shared a bucket or not: so recall is not that of the method itself.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,16 +159,3 @@ def jaccard(sets: Ragged, a: int, b: int) -> float:
     mine, theirs = (sets.data[sets.offsets[row] : sets.offsets[row + 1]] for row in (a, b))
     both = len(np.intersect1d(mine, theirs, assume_unique=True))
     return both / (len(mine) + len(theirs) - both)
-
-
-def found_pairs(subject: RunSubject, draw: PairDraw) -> NDArray[Any]:
-    """Return which of the drawn pairs a run has found.
-
-    Args:
-        subject: The run.
-        draw: The pairs.
-    """
-    number: dict[str, int] = {}
-    places = [[number.setdefault(id, len(number)) for id in (p.a, p.b)] for p in draw.pairs]
-    a, b = np.array(places, np.int64).reshape(-1, 2).T
-    return RunSystem.of(subject.run, list(number)).duplicates(a, b)
