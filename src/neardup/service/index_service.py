@@ -234,7 +234,7 @@ class IndexService:
         self.limits = limits
         self.gate.change_limits(limits)
         self.log.most = limits.log_bytes
-        self._keys.supply(supplied_key)
+        self.keys.supply(supplied_key)
 
     @property
     def _outage(self) -> str | None:
