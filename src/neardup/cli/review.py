@@ -58,7 +58,7 @@ def review(
     ] = None,
     seen: Annotated[
         bool,
-        flag("Show names, similarities and what the run has found, too.", "--seen", LABELS),
+        flag("Show names, similarities and what the run has found, too.", "--seen", panel=LABELS),
     ] = False,
     export_labels: Annotated[
         Path | None,

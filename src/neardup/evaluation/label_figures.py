@@ -164,7 +164,7 @@ def _range(share: Share) -> str:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class LabelAgreement:
     """How far two people agree beyond chance.
 
     Attributes:
@@ -173,7 +173,7 @@ class Agreement:
         kappa: Cohen's kappa, with its 95 % interval: 1 if they always agree, 0 if as often as by
             chance. None if it is undefined, because both always gave the same answer.
 
-    >>> Agreement.of([("same", "same")] * 20 + [("different", "different")] * 20).kappa.value
+    >>> LabelAgreement.of([("same", "same")] * 20 + [("different", "different")] * 20).kappa.value
     1.0
     """
 
@@ -182,7 +182,7 @@ class Agreement:
     kappa: Share
 
     @classmethod
-    def of(cls, answers: Iterable[tuple[str, str]]) -> Agreement:
+    def of(cls, answers: Iterable[tuple[str, str]]) -> LabelAgreement:
         """Count the answers of two people to the same pairs.
 
         Args:

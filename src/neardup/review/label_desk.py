@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from neardup.errors import UsageError
 from neardup.evaluation.label_figures import (
     UNSURE,
-    Agreement,
     DrawnPair,
+    LabelAgreement,
     LabelFigures,
     WeightedLabel,
     weigh_answers,
@@ -43,7 +43,7 @@ class TwoPeople(NamedTuple):
 
     mine: str
     theirs: str
-    agreement: Agreement
+    agreement: LabelAgreement
     differing: list[DrawnPair]
 
 
@@ -142,7 +142,7 @@ class LabelDesk:
             given = [(answers[mine][p.number], answers[theirs][p.number]) for p in both]
             if given:
                 differing = [pair for pair, (x, y) in zip(both, given, strict=True) if x != y]
-                yield TwoPeople(mine, theirs, Agreement.of(given), differing)
+                yield TwoPeople(mine, theirs, LabelAgreement.of(given), differing)
 
     def close(self) -> None:
         """Close the file."""
