@@ -31,6 +31,7 @@ TITLES: Final = {
     "similarity": "Similarity",
     "cut": "Cut passages",
     "vetoed": "Vetoed",
+    "decisions": "Decisions",
     "clusters": "Clusters",
     "buckets": "Hot buckets",
     "rejected": "Rejected",
