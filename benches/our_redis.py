@@ -6,6 +6,7 @@
     python -m our_redis compare URL CORPUS COUNT                    # with neardup.dedup
     python -m our_redis feed URL CORPUS FIRST BATCH REPLICAS STOP ANSWERS   # until STOP exists
     python -m our_redis judge URL CORPUS ANSWERS...                 # what became of the answers
+    python -m our_redis cost URL COUNT SHINGLES BANDS ROWS          # processor time of a document
 
 FIRST and COUNT are lines of the corpus; texts are read before the clock starts. AHEAD batches are
 submitted before the answers to the first one are there.
@@ -14,6 +15,7 @@ submitted before the answers to the first one are there.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
 from collections import deque
@@ -33,6 +35,7 @@ from neardup.index.store import Row
 Report = dict[str, Any]
 MOST_FED = 200_000
 PAUSE = 0.05
+BATCH = 256
 
 
 def lines(corpus: str, first: str | int, count: str | int) -> list[tuple[str, str]]:
@@ -195,7 +198,26 @@ def _texts(corpus: str, ids: set[str]) -> dict[str, str]:
     return {id: text for id, text in lines(corpus, 0, 1 + max(map(int, ids))) if id in ids}
 
 
-TASKS = {task.__name__: task for task in (add, single, check, compare, feed, judge)}
+def cost(url: str, count: str, shingles: str, bands: str, rows: str) -> Report:
+    """Random texts that have nothing in common, in batches: the time of this process."""
+    chance = random.Random(1)
+    width = int(shingles) + 2
+    texts = [
+        " ".join(f"{chance.getrandbits(30):x}" for _ in range(width)) for _ in range(int(count))
+    ]
+    layout = {"bands": int(bands), "rows": int(rows), "shingle": "word:3"}
+    with neardup.Index.open(url, threshold=THRESHOLD, **layout) as index:
+        index.query(texts[0])
+        start, work = time.perf_counter(), time.process_time()
+        for begin in range(0, len(texts), BATCH):
+            some = texts[begin : begin + BATCH]
+            index.add_batch([str(begin + at) for at in range(len(some))], some)
+        seconds, work = time.perf_counter() - start, time.process_time() - work
+        buckets = index.options.hash_tables.count + 2
+    return {"seconds": seconds, "work": work, "documents": len(texts), "buckets": buckets}
+
+
+TASKS = {task.__name__: task for task in (add, single, check, compare, cost, feed, judge)}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](*sys.argv[2:])))
