@@ -10,10 +10,17 @@ from typing import Any, NamedTuple
 
 from neardup.corpus.encodings import INVALID
 from neardup.explanation import PairVerdict, is_by_distance, name_estimate, name_measure
-from neardup.formatting import format_count, format_similarity, make_printable
+from neardup.formatting import (
+    format_count,
+    format_percent,
+    format_similarity,
+    make_printable,
+)
 from neardup.options import Distinguish, Options, Strip
+from neardup.source_counts import name_source
 
 SHOWN_REASONS = 3
+SHOWN_SOURCES = 3
 LONGEST_ID = 80
 
 
@@ -170,6 +177,25 @@ def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
     shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
     shown += [f"{copies:,} of {name}" for name, copies in others]
     return make_printable("largest clusters    " + "   ".join(shown))
+
+
+def format_sources(sources: Mapping[str, Any] | None) -> list[str]:
+    """Return a line with the sources that lost most documents; none without several sources.
+
+    Args:
+        sources: The summary by source, as in run.json; None if it has none.
+    """
+    if sources is None or sources["count"] < 2:
+        return []
+    lost = [one for one in sources["listed"] if one["removed"]][:SHOWN_SOURCES]
+    if not lost:
+        return []
+    shown = [
+        f"{one['removed']:,} of {one['documents']:,} ({format_percent(one['share'])}) of "
+        f"{name_source(one['source'])}"
+        for one in lost
+    ]
+    return ["removed by source   " + "   ".join(shown)]
 
 
 def format_vetoed(count: int, distinguish: Distinguish) -> str:

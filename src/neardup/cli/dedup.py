@@ -163,6 +163,7 @@ def dedup(
         from neardup.pipeline.run import run_job
         from neardup.pipeline.run_summary import check_rejected, format_summary
         from neardup.report.run_page import write_report
+        from neardup.source_counts import RemovalLimits
 
         if by_url and out is not None:
             refuse_with_urls(merge_rows, save_sketches, run_options)
@@ -183,6 +184,11 @@ def dedup(
                 ),
                 workers=check_workers(None),
                 kept=not run_options["no_kept"],
+                limits=RemovalLimits(
+                    run_options["max_removed"],
+                    run_options["max_removed_per_source"],
+                    run_options["yes"],
+                ),
                 pairs=pairs,
                 strict=run_options["strict"],
                 max_rejected=run_options["max_rejected"],
@@ -262,6 +268,7 @@ def refuse_with_urls(
     input_options = run_options["input_options"]
     options = {
         "--prefer": run_options["prefer"],
+        "--max-removed-per-source": run_options["max_removed_per_source"],
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
         "--skip-bad-files": run_options["skip_bad_files"],

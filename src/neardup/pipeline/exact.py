@@ -39,6 +39,7 @@ from neardup.pipeline.record import (
 from neardup.pipeline.run import find_preferred, mark_kept
 from neardup.pipeline.run_inputs import describe_reading
 from neardup.pipeline.sorting import Records
+from neardup.pipeline.sources import count_by_source
 from neardup.pipeline.stage_files import digest
 from neardup.pipeline.stages.rank import rank_and_collapse, rank_documents
 from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
@@ -84,6 +85,8 @@ class ExactDuplicates:
             with clock.stage("compare"):
                 classes = find_preferred(job, catalogue)
                 decided = self._compare(job, folder, read, classes, verdicts, progress)
+            sources = count_by_source(job, catalogue, sketches, decided.kept)
+            sources.check(job.limits)
             with clock.stage("tables"):
                 summary = write_tables(folder, catalogue, sketches, verdicts, progress)
                 if decided.cuts is not None:
@@ -92,7 +95,8 @@ class ExactDuplicates:
                 with clock.stage("filter"):
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
             described = self._describe(job, len(sketches), verdicts.count, summary.reasons, decided)
-            described |= {"skipped_files": read.skipped, "inputs": hasher.inputs(catalogue)}
+            described |= {"skipped_files": read.skipped, "sources": sources.stated}
+            described["inputs"] = hasher.inputs(catalogue)
             described |= job.backend.describe()
             described["not_documents"] = dict(read.sketches.unread().most_common())
         finished = finish_run(job, folder, described, summary, clock, sketches.shards)
@@ -156,6 +160,7 @@ class ExactDuplicates:
                 "strict": job.strict,
                 "skip_bad_files": job.skip_bad_files,
                 **describe_input_options(job),
+                **job.limits.stated,
                 "filter": None if self.filtering is None else self.filtering.kind,
             },
             "reading": describe_reading(job.reading),

@@ -31,6 +31,7 @@ from neardup.pipeline.output_file import OutputFile, RemovedList, choose_output,
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.pipeline.stored_shards import StoredCorpus
 from neardup.sketcher import Sketcher
+from neardup.source_counts import RemovalLimits
 from neardup.spec import WEIGHTED, check_number
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
@@ -54,6 +55,7 @@ class Job:
     max_rejected    the largest share of rejected documents with which the run succeeds
     pairs           write pairs.parquet
     kept            write the kept rows to OUT/kept
+    limits          how much may be removed; more stops the run before it writes kept rows
     strict          stop at the first bad row, instead of rejecting it
     skip_bad_files  skip files that can't be read, instead of stopping
     finish          called with the folder that becomes OUT, when everything else is in it
@@ -69,6 +71,7 @@ class Job:
     removed         the list of removed documents that is written besides OUT, if OUT is a folder
     file            the file or standard output for the kept rows, if OUT is not a folder
     kept_file       the format of that file; known when the inputs are
+    has_files       the inputs are files that the user knows, and so sources of documents
     shard, chunk    bytes of input that are sketched into one file, and at a time
     backend         does the work of the stages, on this machine or on a cluster
     """
@@ -85,6 +88,7 @@ class Job:
     max_rejected: float = MAX_REJECTED
     pairs: bool = False
     kept: bool = True
+    limits: RemovalLimits = field(default_factory=RemovalLimits)
     force: bool = False
     strict: bool = False
     skip_bad_files: bool = False
@@ -103,6 +107,7 @@ class Job:
     removed: RemovedList | None = None
     file: OutputFile | None = None
     kept_file: KeptFile | None = None
+    has_files: bool = True
     shard: int = SHARD
     chunk: int = CHUNK
     backend: Backend = field(default_factory=LocalBackend)
@@ -228,6 +233,9 @@ def make_job(
     removed: str | Path | None = None,
     report: str | Path | None = None,
     no_kept: bool = False,
+    max_removed: float | None = None,
+    max_removed_per_source: float | None = None,
+    yes: bool = False,
     **others: Any,
 ) -> Job:
     """Return the job that a user asks for; find the inputs and check everything that can be.
@@ -249,6 +257,9 @@ def make_job(
         removed: The file for the table of removed documents, .parquet, .jsonl or .csv.
         report: The file for the report page, if `out` is a file.
         no_kept: Whether the kept rows are not written.
+        max_removed: The largest share of all documents that may be removed.
+        max_removed_per_source: The largest share of the documents of a source.
+        yes: Whether more may be removed, after it was seen.
         **others: Fields of `Job` that are given to it as they are.
     """
     if out is None:
@@ -274,6 +285,7 @@ def make_job(
         columns=make_columns(options, text, id, within, merge_rows),
         workers=check_workers(workers),
         kept=not no_kept,
+        limits=RemovalLimits(max_removed, max_removed_per_source, yes),
         folders=tuple(os.fspath(path) for path in inputs if os.path.isdir(path)),
         against=tuple(map(Path, against)),
         merge_rows=merge_rows is not None,

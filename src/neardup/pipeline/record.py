@@ -140,6 +140,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "strict": job.strict,
             "skip_bad_files": job.skip_bad_files,
             **describe_input_options(job),
+            **job.limits.stated,
             "prefer": job.prefer,
             "against": list(job.against_names or map(str, job.against)),
             "strip": str(options.strip),

@@ -25,6 +25,7 @@ from neardup.pipeline.record import finish_run
 from neardup.pipeline.run_inputs import describe_earlier
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import save_sketches, write_lists
+from neardup.pipeline.sources import count_by_source
 from neardup.pipeline.stages.band import band_documents
 from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
@@ -137,6 +138,8 @@ def find_near_duplicates(
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
             would_remove = None if others is None else others.decide(job, compare, progress)
         kept_documents = mark_kept(ranked)
+        sources = count_by_source(job, catalogue, sketches, kept_documents)
+        sources.check(job.limits)
         kept = catalogue.rows_kept(kept_documents)
         looked = read.first.describe(job.options)
         with clock.stage("tables"):
@@ -174,6 +177,8 @@ def find_near_duplicates(
         described["not_documents"] = dict(rows.unread().most_common())
         described |= record.describe_ignored_lines(job.ignored)
         described |= looked
+        if job.has_files:
+            described["sources"] = sources.stated
         described["inputs"] = hasher.inputs(catalogue)
         described |= describe_earlier(rows.shards[: rows.earlier])
         described |= job.backend.describe()

@@ -71,6 +71,8 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     """Yield the sections that apply to this kind of run, each with its anchor."""
     if not record.is_exact:
         yield "similarity", sections.candidates(record, removals(run, record))
+    if record.sources.count > 1:
+        yield "sources", sections.by_source(record.sources)
     if record.cut is not None:
         unit = record.spec.get("unit", "part")
         yield "cut", sections.cut(record.cut, unit, most_cut(run))

@@ -22,13 +22,16 @@ from neardup.report.run_folder import (
     InputRecord,
     ReportedBucket,
     ReportedCounts,
+    ReportedSources,
     Row,
     RunRecord,
     ScriptCounts,
 )
+from neardup.source_counts import SourceCounts, name_source
 
 TITLES: Final = {
     "similarity": "Similarity",
+    "sources": "By source",
     "cut": "Cut passages",
     "vetoed": "Vetoed",
     "clusters": "Clusters",
@@ -336,6 +339,32 @@ def by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
     )
     heads = ("script", "documents", "kept", "removed", "median similarity of these")
     yield table("By script", heads, rows, set(heads[1:]))
+
+
+def by_source(sources: ReportedSources) -> Html:
+    """Return the section about how much of each source was removed."""
+    what = "input file" if sources.column is None else f"value of {shorten(sources.column)}"
+    rows = [_source_row(name(name_source(one.source)), one) for one in sources.listed]
+    if sources.others is not None:
+        count = sources.count - len(sources.listed)
+        rows.append(_source_row(tag("em", f"{count:,} others together"), sources.others))
+    heads = ("source", "documents", "kept", "removed", "share", "how much is gone")
+    return section(
+        "sources",
+        note(f"The documents of each {what}, those first that lost most."),
+        table(TITLES["sources"], heads, rows, set(heads[1:5])),
+    )
+
+
+def _source_row(shown: str, counts: SourceCounts) -> tuple[str, ...]:
+    return (
+        shown,
+        f"{counts.documents:,}",
+        f"{counts.kept:,}",
+        f"{counts.removed:,}",
+        f"{counts.share:.1%}",
+        plots.bar(counts.share),
+    )
 
 
 def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:

@@ -368,6 +368,7 @@ class DataFrameRun:
             columns=self.new.written,
             input_options=options,
             against=earlier,
+            has_files=False,
         )
         with hold_signals() as obey:
             shown = InterruptibleProgress(self.progress, obey)
