@@ -56,6 +56,7 @@ def dedup_files(
     against: PathLike | Sequence[PathLike] = (),
     merge_rows: str | None = None,
     pairs: bool = False,
+    source: str | None = None,
     max_removed: float | None = None,
     max_removed_per_source: float | None = None,
     yes: bool = False,
@@ -96,9 +97,11 @@ def dedup_files(
             saved sketches or of these files, which are only read.
         merge_rows: Join rows with the same value in this column into one document, in any file.
         pairs: Also write all similar pairs, not only those that decided.
+        source: The column by whose values the removed documents are counted; by default the
+            input files.
         max_removed: The largest share of the documents that may be removed; more raise
             `TooManyRemoved` before anything is written, and the same call with `yes=True` goes on.
-        max_removed_per_source: The same, for the documents of each input file of 100 or more;
+        max_removed_per_source: The same, for the documents of each source that has 100 or more;
             files that are one document count by their folder.
         yes: Remove more than the two allow.
         no_kept: Write the decisions only, not the kept rows.
@@ -184,6 +187,7 @@ def dedup_files(
             removed=None if removed is None else os.fspath(removed),
             report=None if report is None else os.fspath(report),
             pairs=pairs,
+            source=source,
             max_removed=max_removed,
             max_removed_per_source=max_removed_per_source,
             yes=yes,

@@ -34,6 +34,7 @@ from neardup.options import KeepPolicy, Options, parse_strip
 from neardup.result import Result
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
+from neardup.source_counts import RemovalLimits, SourceSummary, summarise_values
 from neardup.spec import ProfileName, Spec, check_choice
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
@@ -380,6 +381,10 @@ def dedup(
     text: str | Sequence[str] = "text",
     id: str | None = None,
     within: str | None = None,
+    source: str | None = None,
+    max_removed: float | None = None,
+    max_removed_per_source: float | None = None,
+    yes: bool = False,
     key: bytes | Key | None = None,
     **options: Unpack[MatchingOptions],
 ) -> Result:
@@ -392,6 +397,11 @@ def dedup(
             (`"doc.text"`), or several (`["title", "body"]`), joined by a blank line.
         id: The column that names them; by default `id` if there is one, else their positions.
         within: Compare only documents with the same value in this column; by default all.
+        source: The column by whose values the removed documents are counted: `result.sources`.
+        max_removed: The largest share of the documents that may be removed; more raise
+            `TooManyRemoved`.
+        max_removed_per_source: The same, for the documents of each source that has 100 or more.
+        yes: Remove more than the two allow.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: The matching options, which determine what counts as similar and which copy is
             kept; see docs/command-line.md.
@@ -416,7 +426,11 @@ def dedup(
         tokens=chosen.spec.unit == "token",
         distinguish=chosen.distinguish.columns,
         numbers=chosen.distinguish.numbers,
+        source=source,
     )
+    limits = RemovalLimits(max_removed, max_removed_per_source, yes)
+    if max_removed_per_source is not None and source is None:
+        raise ParameterError("max_removed_per_source needs the column of the sources: pass source=")
     if chosen.strip.lines is not None or chosen.weights == "tf-idf":
         require_rereadable(data)
     ignored = find_ignored_lines(lambda: read_data(data, columns), chosen, secret)
@@ -426,12 +440,15 @@ def dedup(
     sketcher = Sketcher(chosen.spec, ignored, secret, frequencies, numbers=columns.numbers)
     corpus = Corpus(chosen, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
+    sources: list[pa.Array] = []
     first = FirstDocuments(chosen.spec)
     for documents in read_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
+        sources.append(documents.sources)
         first.add(documents.texts)
     decisions = corpus.decide()
+    counted = _count_sources(source, sources, decisions, limits)
     return Result(
         chosen,
         decisions,
@@ -443,7 +460,24 @@ def dedup(
         corpus.compare,
         corpus.undistinguished(),
         first.look(),
+        None if source is None else counted,
     )
+
+
+def _count_sources(
+    column: str | None, sources: list[pa.Array], decisions: KeepList, limits: RemovalLimits
+) -> SourceSummary:
+    """Return what became of the documents of each source; all are one without a column.
+
+    Raises `TooManyRemoved` if the limits allow less.
+    """
+    values = pa.nulls(len(decisions.witness), pa.large_string())
+    if column is not None and sources:
+        values = pa.concat_arrays(sources)
+    removed = decisions.witness >= 0
+    counted = summarise_values(column, values, decisions.kept, removed, limits)
+    counted.check(limits)
+    return counted
 
 
 def similarity(

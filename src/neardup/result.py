@@ -25,6 +25,7 @@ from neardup.explanation import (
 )
 from neardup.first_look import FirstLook
 from neardup.options import Options
+from neardup.source_counts import SourceSummary
 from neardup.wording import (
     ComparedPair,
     TextDifference,
@@ -40,6 +41,7 @@ from neardup.wording import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_sources,
     format_strip,
     format_undated,
     format_vetoed,
@@ -152,6 +154,7 @@ class Result:
         compare: Compares two documents by their rows.
         undistinguished: The decisions if nothing distinguished documents; None if nothing does.
         look: What the first documents are like.
+        sources: What became of the documents of each source; None without `source`.
 
     >>> import neardup
     >>> result = neardup.dedup(["one and the same text", "One and the same text!", "another"])
@@ -173,11 +176,13 @@ class Result:
         compare: Callable[[int, int], PairFacts],
         undistinguished: KeepList | None = None,
         look: FirstLook | None = None,
+        sources: SourceSummary | None = None,
     ) -> None:
         self.options = options
         self.ignored = ignored
         self.columns = columns
         self._look = look
+        self._sources = sources
         self._decisions = decisions
         self._rejected = rejected
         self._id_batches = ids
@@ -283,6 +288,17 @@ class Result:
     def ignored_lines(self) -> list[IgnoredLine]:
         """The lines that were not compared, most frequent first."""
         return [IgnoredLine(*line) for line in self.ignored.most_frequent()]
+
+    @property
+    def sources(self) -> SourceSummary | None:
+        """What became of the documents of each source; None if `source` was not given.
+
+        >>> import neardup
+        >>> rows = [{"text": "one and the same", "lang": lang} for lang in ("en", "en", "de")]
+        >>> [one.removed for one in neardup.dedup(rows, source="lang").sources.listed]
+        [1, 1]
+        """
+        return self._sources
 
     @property
     def advice(self) -> list[str]:
@@ -439,6 +455,8 @@ class Result:
             lines.append(format_vetoed(len(self.vetoed), options.distinguish))
         if str(options.strip):
             lines.append(format_strip(options.strip, len(self.ignored)))
+        if self._sources is not None:
+            lines += format_sources(self._sources.stated)
         if self._decisions.undated:
             lines.append(format_undated(self._decisions.undated, options))
         if self.clusters:

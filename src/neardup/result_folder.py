@@ -187,6 +187,8 @@ def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict
     ]
     described["full_buckets"] = {"count": len(decisions.full_buckets), "listed": full}
     described |= {"pairs": None, "skipped_files": [], "inputs": []}
+    if result.sources is not None:
+        described["sources"] = result.sources.stated
     return described | describe_ignored_lines(result.ignored)
 
 

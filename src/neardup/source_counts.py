@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from neardup.errors import ParameterError, TooManyRemoved
 from neardup.formatting import format_count, format_percent, make_printable
 from neardup.spec import check_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LEAST_DOCUMENTS: Final = 100
 """A source with fewer documents is not held against the limit: one of them is more than 1 %."""
@@ -169,6 +172,49 @@ def _too_many(
         "same with --yes goes on, or allow more",
         summary,
     )
+
+
+def count_values(
+    values: pa.DictionaryArray, kept: NDArray[np.bool_], removed: NDArray[np.bool_]
+) -> tuple[Integers, GroupCounts]:
+    """Return the counts of the sources of documents, and where their names are in the dictionary.
+
+    The place of documents without a source is the length of the dictionary.
+
+    Args:
+        values: The source of each document.
+        kept: Whether each is kept.
+        removed: Whether each is removed.
+    """
+    null = len(values.dictionary)
+    numbers = np.from_dlpack(values.indices.fill_null(null)).astype(np.int64)
+    present, first = np.unique(numbers, return_index=True)
+    counts = (
+        np.bincount(numbers, weights=flags, minlength=null + 1)[present].astype(np.int64)
+        for flags in (None, kept, removed)
+    )
+    return present, GroupCounts(first, *counts)
+
+
+def summarise_values(
+    column: str | None,
+    values: pa.Array,
+    kept: NDArray[np.bool_],
+    removed: NDArray[np.bool_],
+    limits: RemovalLimits,
+) -> SourceSummary:
+    """Return what became of documents in memory, by source.
+
+    Args:
+        column: The column of the sources; None if they have none.
+        values: The source of each document.
+        kept: Whether each is kept.
+        removed: Whether each is removed.
+        limits: How much may be removed.
+    """
+    tally = SourceTally(column, limits)
+    tally.add(count_values(values.dictionary_encode(), kept, removed)[1])
+    return tally.summary(lambda chosen: [values[row].as_py() for row in chosen])
 
 
 class SourceTally:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.command_line import Row, dedup, neardup, refused, words, write_jsonl
+from support.command_line import WRITERS, Row, dedup, neardup, refused, words, write_jsonl
 
 import neardup as library
 from neardup.errors import ParameterError, TooManyRemoved
+from neardup.pipeline import sources as pipeline_sources
 from neardup.source_counts import (
     LEAST_DOCUMENTS,
     MOST_LISTED,
@@ -125,6 +130,97 @@ def test_function_raises_an_error_with_the_table(tmp_path: Path, inputs: list[Pa
     assert sources.listed[0] == sources.over[0]
     with library.dedup_files(inputs, tmp_path / "out", **point, yes=True) as result:
         assert result.counts["removed"] == 139
+
+
+def languages(count: int, kinds: int, seed: int) -> list[Row]:
+    """Some are copies, some are rejected, some have no language."""
+    chance = random.Random(seed)
+    texts = [" ".join(words(seed + n, 12)) for n in range(count // 2 + 1)]
+    rows = []
+    for n in range(count):
+        kind = chance.randrange(kinds + 1)
+        text = chance.choice([*texts, ""])
+        rows.append({"id": str(n), "text": text, "lang": f"l{kind}" if kind else None})
+    return rows
+
+
+def counted(rows: list[Row], kept: set[str], removed: set[str]) -> dict[str | None, Any]:
+    found: dict[str | None, list[int]] = {}
+    for row in rows:
+        counts = found.setdefault(row["lang"], [0, 0, 0])
+        counts[0] += 1
+        counts[1] += row["id"] in kept
+        counts[2] += row["id"] in removed
+    return {source: tuple(counts) for source, counts in found.items()}
+
+
+@pytest.mark.parametrize(("kinds", "most"), [(4, 1 << 20), (40, 1 << 20), (40, 3)])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_values_of_a_column_are_counted_as_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: int, most: int, ending: str
+) -> None:
+    """Also in several passes, of which each counts a few sources; and in memory."""
+    rows = languages(400, kinds, seed=kinds)
+    WRITERS[ending](tmp_path / f"in.{ending}", rows)
+    count, passes = pipeline_sources._count_by_value, []
+
+    def slowly(sketches: Any, kept: Any, _: int) -> Iterator[Any]:
+        for groups in count(sketches, kept, most):
+            passes.append(groups)
+            yield groups
+
+    monkeypatch.setattr(pipeline_sources, "_count_by_value", slowly)
+    monkeypatch.setattr(pipeline_sources, "LEAST_HELD", 0)
+    record = dedup(tmp_path / f"in.{ending}", "-o", tmp_path / "out", "--source", "lang", *POINT)
+    result = library.dedup(rows, shingle="word:2", source="lang")
+    want = counted(rows, set(result.kept), {one.id for one in result.removed})
+    assert (len(passes) > 1) == (most == 3)
+    assert record["sources"]["column"] == record["parameters"]["source"] == "lang"
+    for summary in (record["sources"], result.sources.stated):
+        listed = {
+            one["source"]: (one["documents"], one["kept"], one["removed"])
+            for one in summary["listed"]
+        }
+        assert listed == want and summary["count"] == len(want)
+    assert [one["removed"] for one in record["sources"]["listed"]] == sorted(
+        (removed for _, _, removed in want.values()), reverse=True
+    )
+    result.save(tmp_path / "saved")
+    saved = json.loads((tmp_path / "saved" / "run.json").read_bytes())["sources"]
+    assert saved == result.sources.stated
+
+
+def test_limit_of_a_source_is_that_of_a_column(tmp_path: Path) -> None:
+    given = [row | {"lang": "en"} for row in rows(0, 100, 0)]
+    given += [row | {"lang": "de"} for row in rows(1_000, 80, 120)]
+    write_jsonl(tmp_path / "in.jsonl", given)
+    asked = ("--source", "lang", "--max-removed-per-source", 0.5)
+    stopped = "120 of 200 documents (60.0%) of de would be removed"
+    ran = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "-q", *POINT, *asked)
+    refused(ran, 3, stopped)
+    point = {"shingle": "word:2", "source": "lang", "max_removed_per_source": 0.5}
+    with pytest.raises(TooManyRemoved, match=re.escape(stopped)):
+        library.dedup(given, **point)
+    assert len(library.dedup(given, **point, yes=True).removed) == 120
+    with pytest.raises(ParameterError, match="pass source="):
+        library.dedup(given, max_removed_per_source=0.5)
+    merged = neardup(
+        *("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "x"),
+        *("--source", "lang", "--merge-rows", "id"),
+    )
+    refused(merged, 2, "--source is not supported with --merge-rows")
+    unknown = neardup("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "x", "--source", "lng", "-q")
+    refused(unknown, 2, "no column 'lng'", "Did you mean 'lang'?", "--source")
+
+
+def test_folders_are_sources(tmp_path: Path) -> None:
+    for folder, name in (("en", "a"), ("en", "b"), ("de", "a")):
+        file = tmp_path / "in" / folder / f"{name}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_jsonl(file, [{"text": "one and the same text"}])
+    record = dedup(tmp_path / "in", "-o", tmp_path / "out", "--source", "folder:1")
+    found = [(one["source"], one["documents"]) for one in record["sources"]["listed"]]
+    assert found == [("en", 2), ("de", 1)]
 
 
 def test_limits_are_checked() -> None:

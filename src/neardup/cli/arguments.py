@@ -322,6 +322,18 @@ Prefer = Annotated[
     ),
     RARE,
 ]
+SourceColumn = Annotated[
+    str | None,
+    option(
+        "COLUMN",
+        "Count what is removed by the values of this column; folder:1 for the first folder below "
+        "INPUT.",
+        "--source",
+        default="by input file",
+        panel=KEEP,
+    ),
+    RARE,
+]
 MaxRemoved = Annotated[
     float | None,
     option(
@@ -338,8 +350,9 @@ MaxRemovedPerSource = Annotated[
     float | None,
     option(
         "SHARE",
-        "The same, if more than this share of the documents of an input file would be removed. "
-        "Files of fewer than 100 documents are not judged alone; text files count by their folder.",
+        "The same, if more than this share of the documents of one source would be removed: an "
+        "input file (of text files a folder), or a value of --source. Sources of fewer than 100 "
+        "documents are not judged alone.",
         default="no limit",
         panel=KEEP,
         least=0,
@@ -410,6 +423,7 @@ RUN_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "max_rejected": (MaxRejected, 0.5),
     "within": (Within, None),
     "prefer": (Prefer, None),
+    "source": (SourceColumn, None),
     "max_removed": (MaxRemoved, None),
     "max_removed_per_source": (MaxRemovedPerSource, None),
     "yes": (Yes, False),

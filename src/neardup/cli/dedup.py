@@ -172,6 +172,7 @@ def dedup(
             place = hide_secrets(out).rstrip("/")
             job = Job(
                 budget=Budget(memory),
+                has_files=False,
                 inputs=[],
                 out=Path(),
                 options=options,
@@ -181,6 +182,7 @@ def dedup(
                     run_options["id"],
                     run_options["within"],
                     merge_rows,
+                    run_options["source"],
                 ),
                 workers=check_workers(None),
                 kept=not run_options["no_kept"],
@@ -268,7 +270,6 @@ def refuse_with_urls(
     input_options = run_options["input_options"]
     options = {
         "--prefer": run_options["prefer"],
-        "--max-removed-per-source": run_options["max_removed_per_source"],
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
         "--skip-bad-files": run_options["skip_bad_files"],

@@ -117,6 +117,15 @@ class Job:
             raise ParameterError(
                 f"--max-rejected is a share from 0 to 1, not {self.max_rejected}: 1 allows all"
             )
+        if (
+            not self.has_files
+            and self.columns.source is None
+            and self.limits.per_source is not None
+        ):
+            raise UsageError(
+                "--max-removed-per-source needs the column of the sources, since there are no "
+                "files: give --source COLUMN"
+            )
         narrow = self.options.spec.narrow
         if narrow and self.merge_rows:
             raise UsageError(
@@ -225,6 +234,7 @@ def make_job(
     id: str | None = None,
     input_options: InputOptions | None = None,
     within: str | None = None,
+    source: str | None = None,
     against: Sequence[str | Path] = (),
     merge_rows: str | None = None,
     memory: str | int | None = None,
@@ -249,6 +259,7 @@ def make_job(
         id: The column of the ids.
         input_options: What the user says about the input files, beside their paths.
         within: The column whose value similar documents must share.
+        source: The column by whose values removed documents are counted.
         against: The earlier corpus; those that are indexes are also given open, as `stored`.
         merge_rows: The column whose value the rows of one document share.
         memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
@@ -282,7 +293,7 @@ def make_job(
         file=file,
         removed=removed_list if file is None else None,
         options=options,
-        columns=make_columns(options, text, id, within, merge_rows),
+        columns=make_columns(options, text, id, within, merge_rows, source),
         workers=check_workers(workers),
         kept=not no_kept,
         limits=RemovalLimits(max_removed, max_removed_per_source, yes),
@@ -310,9 +321,10 @@ def make_columns(
     id: str | None,
     within: str | None,
     merge_rows: str | None,
+    source: str | None,
 ) -> Columns:
     """Return the columns to read; refuse those that don't go with one another or with options."""
-    named = {"id": id, "within": within, "merge_rows": merge_rows}
+    named = {"id": id, "within": within, "merge_rows": merge_rows, "source": source}
     if not isinstance(text, Sequence):
         named["text"] = text
     for option, name in named.items():
@@ -322,6 +334,11 @@ def make_columns(
             )
     if merge_rows is not None and id is not None:
         raise UsageError("--merge-rows names the documents: leave out --id")
+    if merge_rows is not None and source is not None:
+        raise UsageError(
+            "--source is not supported with --merge-rows, whose documents may have rows of several "
+            "sources: leave one out"
+        )
     if merge_rows is not None and options.spec.sketch in WEIGHTED:
         what = "fingerprints" if options.by_bits else "those of bags"
         raise UsageError(
@@ -338,4 +355,5 @@ def make_columns(
         tokens=options.spec.unit == "token",
         distinguish=options.distinguish.columns,
         numbers=options.distinguish.numbers,
+        source=source,
     )

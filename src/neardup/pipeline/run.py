@@ -177,7 +177,7 @@ def find_near_duplicates(
         described["not_documents"] = dict(rows.unread().most_common())
         described |= record.describe_ignored_lines(job.ignored)
         described |= looked
-        if job.has_files:
+        if job.has_files or job.columns.source is not None:
             described["sources"] = sources.stated
         described["inputs"] = hasher.inputs(catalogue)
         described |= describe_earlier(rows.shards[: rows.earlier])

@@ -163,6 +163,7 @@ class SketchedChunk:
     """The sketches of a chunk's documents, as they are written.
 
     keep         the values of the keep policy's column, if it has one
+    sources      the values of the column of sources, if there is one
     rejected     row -> reason
     files        the file of the chunk; or one for each row, if each is a document
     stated       what a block of such documents states besides
@@ -181,6 +182,7 @@ class SketchedChunk:
     empty_slots: int = 0
     unread: dict[str, int] = field(default_factory=dict)
     scripts: NDArray[np.int64] | None = None
+    sources: pa.Array | None = None
 
     @property
     def size(self) -> int:
@@ -214,6 +216,7 @@ class SketchedChunk:
             chunk.files,
             storage.stated,
             sketch.empty_slots,
+            sources=documents.sources,
         )
 
 
@@ -272,6 +275,9 @@ class SketchWriter:
         columns["ids"] = pack_column(pa.concat_arrays([piece.ids for piece in held]))
         if held[0].keep is not None:
             columns["keep"] = pack_column(concat_keep(piece.keep for piece in held))
+        if held[0].sources is not None:
+            sources = pa.concat_arrays([piece.sources for piece in held])
+            columns["sources"] = pack_column(sources.dictionary_encode())
         empty = sum(piece.empty_slots for piece in held)
         self._file.add(
             columns,

@@ -109,6 +109,7 @@ class DataFrameInput:
             id="id",
             keep=names.get("keep"),
             within=names.get("within"),
+            source=names.get("source"),
             distinguish=apart,
         )
 
@@ -368,7 +369,6 @@ class DataFrameRun:
             columns=self.new.written,
             input_options=options,
             against=earlier,
-            has_files=False,
         )
         with hold_signals() as obey:
             shown = InterruptibleProgress(self.progress, obey)
