@@ -12,10 +12,10 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java redis kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
+.PHONY: setup java redis browser kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
 	bench-online bench-redis bench-spark demo docs release pictures clean
 
-setup: .venv/ready java redis
+setup: .venv/ready java redis browser
 
 # The package alone is all that the demo needs.
 .venv/package: pyproject.toml
@@ -52,6 +52,25 @@ redis: java
 	else \
 		echo "no Redis: make test needs Redis 7 or later (Debian: apt-get install redis-server)"; \
 	fi
+
+# The tests of pages look at them in Chromium, or Chrome. Their check of accessibility is axe-core,
+# of npm: a file that is no part of the package. Without them these tests are skipped, and say so.
+AXE := .venv/axe/package/axe.min.js
+
+browser: redis $(AXE)
+	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then \
+		true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get install -y -qq --no-install-recommends chromium fonts-noto-core >/dev/null; \
+	else \
+		echo "no Chromium: tests of pages are skipped (Debian: apt-get install chromium)"; \
+	fi
+
+$(AXE): .venv/package
+	@mkdir -p .venv/axe
+	@cd .venv/axe && npm pack --silent axe-core@4 2>/dev/null | xargs --no-run-if-empty tar -xzmf; \
+		test -e package/axe.min.js || echo "no axe-core of npm: the check of accessibility is skipped"
 
 .venv-bench/ready: benches/peers/requirements.txt
 	$(PYTHON) -m venv .venv-bench

@@ -1,8 +1,8 @@
 """Settings of all tests, the one Spark session of a run, Redis, and the kind of each test.
 
 Kinds are derived, not written at each test: `spark` needs Java and shares a session, `redis` starts
-Redis servers, `process` starts processes, `kill` kills them, `heavy` takes long. `make test-fast`
-leaves these out. Helpers are in the package `support`.
+Redis servers, `browser` needs Chromium, `process` starts processes, `kill` kills them, `heavy`
+takes long. `make test-fast` leaves these out. Helpers are in the package `support`.
 """
 
 from __future__ import annotations
@@ -102,6 +102,23 @@ def clustered_redis(cluster_processes):
     return cluster_processes
 
 
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """Start a browser for all tests of a worker; tests take `page`."""
+    from support.browser import browser
+
+    with browser(tmp_path_factory.mktemp("browser")) as first:
+        yield first
+
+
+@pytest.fixture
+def page(chromium):
+    """Return a page in a browser, of somebody who has never been anywhere."""
+    made = chromium.stranger()
+    yield made
+    made.close()
+
+
 # -- kinds of tests -----------------------------------------------------------------------------
 
 REDIS_STARTERS = {"redis_server", "redis_cluster"}
@@ -181,6 +198,10 @@ HEAVY = (
 """Tests that take a fifth of a second or more each, measured with pytest --durations."""
 
 
+def _needs_browser(nodeid: str) -> bool:
+    return "/test_browser" in nodeid
+
+
 def _needs_spark(nodeid: str) -> bool:
     return any(
         part in nodeid for part in ("/backends/test_spark", "/test_dedup_spark.py", "[Spark ")
@@ -191,7 +212,8 @@ def _needs_spark(nodeid: str) -> bool:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Make `--dist loadgroup` give a worker the tests of a file, and one all Spark tests.
 
-    A fixture of a file is made once and Spark has one session. xdist 3.8 passes on the groups of
+    A fixture of a file is made once, Spark has one session, and the files of tests in a browser
+    share one. xdist 3.8 passes on the groups of
     `xdist_group` inside node ids, which pytest 9.2 no longer lets it change (pytest-xdist issue
     1386), and the process that distributes the tests knows nothing else of them. They start in the
     order of the collection, not by the number of tests in a file.
@@ -200,12 +222,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadGroupScheduling
 
-    class FilesAndSpark(LoadGroupScheduling):
+    class FilesAndSessions(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if _needs_spark(nodeid) else nodeid.split("::", 1)[0]
+            if _needs_spark(nodeid):
+                return "spark"
+            return "browser" if _needs_browser(nodeid) else nodeid.split("::", 1)[0]
 
     config.option.loadscopereorder = False
-    return FilesAndSpark(config, log)
+    return FilesAndSessions(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -233,6 +257,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             long.add(item.path)
         if _calls(functions, REDIS_STARTERS, set()):
             item.add_marker("redis")
+        if _calls(functions, {"browser"}, set()):
+            item.add_marker("browser")
     items.sort(key=lambda item: (not _needs_spark(item.nodeid), item.path not in long))
 
 

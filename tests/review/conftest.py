@@ -1,4 +1,4 @@
-"""Runs to review, and the page of one without a browser."""
+"""Runs to review, and the page of one: without a browser, and as it is served to one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from support.command_line import dedup, write_jsonl
+from support.review_server import ReviewServer
 from support.reviewer import DOCUMENTS, PORT, Reviewer
 
 from neardup.review.desk import ReviewDesk
+from neardup.review.run_subject import RunSubject
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def review(make_run: Callable[..., Path]) -> Iterator[Callable[..., Reviewer]]:
     desks: list[ReviewDesk] = []
 
     def open_review(run: Path | None = None, who: str = "ann") -> Reviewer:
-        desk = ReviewDesk(make_run() if run is None else run, who, PORT)
+        desk = ReviewDesk(RunSubject(make_run() if run is None else run), who, PORT)
         desks.append(desk)
         desk.index.wait()
         return Reviewer(desk)
@@ -39,3 +41,17 @@ def review(make_run: Callable[..., Path]) -> Iterator[Callable[..., Reviewer]]:
     yield open_review
     for desk in desks:
         desk.close()
+
+
+@pytest.fixture
+def serve(make_run: Callable[..., Path]) -> Iterator[Callable[..., ReviewServer]]:
+    """Serve the review of a run, for a browser: `serve().enter(page)`."""
+    servers: list[ReviewServer] = []
+
+    def start(run: Path | None = None, who: str = "ann") -> ReviewServer:
+        servers.append(ReviewServer(make_run() if run is None else run, who))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()

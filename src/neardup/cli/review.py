@@ -44,14 +44,16 @@ def review(
         raise no_run_error(run)
     if export is not None:
         from neardup.review.desk import open_journal
+        from neardup.review.run_subject import RunSubject
 
-        count = open_journal(run).write(export)
+        count = open_journal(RunSubject(run)).write(export)
         print(f"{export}: {count:,} decisions", file=sys.stderr)
         return
     require_pages()
+    from neardup.review.run_subject import RunSubject
     from neardup.review.server import serve_review
 
-    serve_review(run, who, port, opens_browser=not no_open)
+    serve_review(RunSubject(run), who, port, opens_browser=not no_open)
 
 
 def require_pages() -> None:

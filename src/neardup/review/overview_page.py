@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,6 @@ from neardup.report import plots, sections
 from neardup.report.html import Html, join, name, note, table, tag
 from neardup.report.run_folder import RunRecord, similarity_counts
 from neardup.review.frame import key_link, share_bar, stacked_bar
-from neardup.review.sources import SourceNames
 from neardup.review.visits import Visit, page_route
 
 MOST_LISTED: Final = 50
@@ -38,12 +37,12 @@ class RemovedFigures(NamedTuple):
     by_source: Counter[str]
 
 
-def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
+def count_removed(run: Path, source_of: Callable[[str], str]) -> RemovedFigures:
     """Count the removed documents of a run.
 
     Args:
         run: The folder of the run.
-        sources: The source of each file.
+        source_of: Returns the source of a file.
     """
     path = run / "removed.parquet"
     counted: Counter[str] = Counter()
@@ -51,7 +50,7 @@ def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
     def similarities(table: pq.ParquetFile) -> Iterator[NDArray[Any]]:
         for batch in table.iter_batches(BATCH, columns=["file", "similarity"], use_threads=False):
             for one in pc.value_counts(batch.column(0)).to_pylist():
-                counted[sources.of(one["values"])] += one["counts"]
+                counted[source_of(one["values"])] += one["counts"]
             yield np.from_dlpack(batch.column(1).drop_null())
 
     try:
@@ -68,7 +67,7 @@ def show_overview(visit: Visit) -> Response:
     """Show the overview."""
     desk = visit.desk
     record = desk.record
-    figures = count_removed(desk.run, desk.sources)
+    figures = count_removed(desk.run, desk.subject.tables.source_of)
     answer = visit.render(
         "Overview",
         tag("h1", sections.headline(record)),
@@ -124,7 +123,7 @@ def _by_source(visit: Visit, record: RunRecord, figures: RemovedFigures) -> Iter
         return
     documents: Counter[str] = Counter()
     for file in record.inputs:
-        documents[visit.desk.sources.of(file.file)] += file.documents
+        documents[visit.desk.subject.tables.source_of(file.file)] += file.documents
     rows = []
     most = figures.by_source.most_common(MOST_LISTED)
     for source, removed in most:

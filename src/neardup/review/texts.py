@@ -17,6 +17,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse_chunk
 from neardup.errors import FormatError, NeardupError
 from neardup.formats import tables
+from neardup.formatting import format_bytes
 from neardup.pipeline.run_inputs import RunInputs
 from neardup.report.run_documents import Place, RunDocuments
 from neardup.report.run_folder import RunTable
@@ -28,7 +29,7 @@ CACHED: Final = 32 << 20
 """Characters of texts that stay in memory."""
 
 
-class ReviewTexts:
+class RunTexts:
     """Reads texts. Used by several threads.
 
     Args:
@@ -54,6 +55,12 @@ class ReviewTexts:
     def spans(self) -> FileSpans | None:
         """Finds the blocks of the inputs; None if they can't be read."""
         return FileSpans(self.corpora) if self.corpora else None
+
+    @property
+    def cost(self) -> str:
+        """What it costs to explain a document, in a sentence."""
+        size = format_bytes(sum(inputs.stored for inputs in self.corpora))
+        return f"This reads the inputs again: {size} for a kept document."
 
     @property
     def corpora(self) -> list[RunInputs]:

@@ -137,6 +137,10 @@ class OpenServers:
             raise UsageError(f"{self.path} is closed: open it again")
         yield self.generation
 
+    def now(self) -> float:
+        """Return the time that a document would get that is added now."""
+        return float(self.generation.clock())
+
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""

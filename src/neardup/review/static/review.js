@@ -28,7 +28,8 @@ async function send(form, button) {
   const fields = new URLSearchParams(new FormData(form));
   if (button && button.name) fields.set(button.name, button.value);
   try {
-    const answer = await fetch(form.action, {
+    // Not form.action: that is its field of this name, if it has one.
+    const answer = await fetch(form.getAttribute("action"), {
       method: "POST",
       body: fields,
       headers: { "X-Sent-By": "script" },
