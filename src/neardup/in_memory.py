@@ -134,7 +134,7 @@ class Corpus:
         witness[copies] = np.where(witness[best] >= 0, witness[best], best)
         similarity[copies] = similarity[best]
         exact[copies] = exact[best]
-        return KeepList(
+        decided = KeepList(
             witness,
             similarity,
             exact,
@@ -143,6 +143,8 @@ class Corpus:
             self._full_buckets(buckets, kept.turned_away, shared),
             self.undated,
         )
+        keeps_none = self.options.keep_policy.keeps_none
+        return cluster.remove_leaders(decided) if keeps_none else decided
 
     def pairs(self, most: int = MAX_PAIRS) -> Pairs:
         """Return all verified pairs that share a bucket, including pairs of identical documents.
@@ -307,7 +309,7 @@ def order_by_policy(
         values: The value of each document in the column of the policy, if it has one.
     """
     match policy.name:
-        case "first":
+        case "first" | "none":
             return np.arange(count)
         case "last":
             return np.arange(count - 1, -1, -1)

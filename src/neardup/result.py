@@ -66,12 +66,15 @@ SHOWN_CLUSTERS, SHOWN_COPIES = 10, 5
 class Removed:
     """A removed document and its witness, the kept document that it is similar to.
 
+    With `keep="none"` the witness is removed, too.
+
     Attributes:
         id: The id of the removed document.
         witness: The id of its witness.
         similarity: How similar the two are, by the measure of the run.
         exact: Whether the similarity is exact, not estimated from signatures.
-        cluster: The row of the witness, which names the cluster.
+        cluster: The row that names the cluster: of the kept document, which is the witness; with
+            `keep="none"` of the first document of the cluster.
     """
 
     id: Any
@@ -261,8 +264,10 @@ class Result:
     def clusters(self) -> list[Cluster]:
         """The kept documents with the ones removed because of them, the largest cluster first."""
         copies: dict[int, list[Any]] = {}
+        leaders = self._decisions.cluster
         for row in self._decisions.removed.tolist():
-            copies.setdefault(int(self._decisions.witness[row]), []).append(self.ids[row])
+            if leaders[row] != row:
+                copies.setdefault(int(leaders[row]), []).append(self.ids[row])
         clusters = [Cluster(self.ids[row], row, removed) for row, removed in copies.items()]
         return sorted(clusters, key=lambda cluster: (-cluster.size, cluster.row))
 
@@ -551,7 +556,7 @@ class Result:
             self.ids[witness],
             float(self._decisions.similarity[row]),
             bool(self._decisions.exact[row]),
-            witness,
+            int(self._decisions.cluster[row]),
         )
 
     @property

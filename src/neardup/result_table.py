@@ -27,7 +27,6 @@ def decisions_table(
     removed, rejected = witness >= 0, witness == REJECTED
     kind = np.where(removed, 2, np.where(rejected, 0, 1)).astype(np.int8)
     names = _id_column(ids)
-    cluster = np.where(removed, witness, np.arange(len(witness)))
     reasons = [rejected_rows.get(row) for row in range(len(witness))]
     return pa.table(
         {
@@ -35,7 +34,7 @@ def decisions_table(
             "decision": pa.DictionaryArray.from_arrays(kind, list(DECISIONS)).cast(pa.string()),
             "witness": names.take(pa.array(witness, mask=~removed)),
             "similarity": pa.array(decisions.similarity, mask=~removed),
-            "cluster": pa.array(cluster, mask=rejected),
+            "cluster": pa.array(decisions.cluster, mask=rejected),
             "reason": pa.array(reasons, pa.string()),
         }
     )

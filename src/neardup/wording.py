@@ -136,7 +136,8 @@ def explain_removed(
     how = f"exact {name_measure(options)}" if exact else name_estimate(options)
     judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
     likeness = describe_likeness(options, format_similarity(similarity), repr(witness))
-    sentence = f"{name!r} was removed: {likeness}, which was kept ({judged})"
+    fate = "which was removed too" if options.keep_policy.keeps_none else "which was kept"
+    sentence = f"{name!r} was removed: {likeness}, {fate} ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
 
 

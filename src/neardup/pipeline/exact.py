@@ -19,6 +19,7 @@ import neardup
 from neardup.corpus.documents import Columns
 from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.streams import changed_error
+from neardup.errors import UsageError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
 from neardup.pipeline.catalogue import Catalogue
@@ -72,6 +73,10 @@ class ExactDuplicates:
 
     def __call__(self, job: Job, folder: Path, progress: Progress) -> FinishedRun:
         clock = StageClock()
+        if self.exact_spec.unit != "document" and job.options.keep_policy.keeps_none:
+            raise UsageError(
+                "--keep none is about documents: use --unit document, or another policy"
+            )
         if self.exact_spec.unit != "document":
             job = replace(job, columns=replace(job.columns, rewritten=True))
         with InputHasher(job.backend) as hasher:
@@ -82,7 +87,7 @@ class ExactDuplicates:
             sketches = read.sketches
             catalogue = Catalogue.of(sketches)
             hasher.add(*catalogue.files)
-            verdicts = RemovedDocuments(folder, job.budget)
+            verdicts = RemovedDocuments(folder, job.budget, job.options.keep_policy.keeps_none)
             with clock.stage("compare"):
                 classes = find_preferred(job, catalogue)
                 decided = self._compare(job, folder, read, classes, verdicts, progress)
@@ -192,9 +197,11 @@ def _compare_documents(
     rows = read.sketches
     ranked = rank_and_collapse(job, folder, rows, rows, None, read.keys, classes, progress)
     no_pairs: Iterator[Records] = iter(())
-    collect_removed(verdicts, no_pairs, ranked.copies, ranked.ranking, True, 0)
+    leaders = collect_removed(verdicts, no_pairs, ranked.copies, ranked.ranking, True, 0)
     ranked.copies.close()
-    return ExactDecision(mark_kept(ranked), undated=ranked.ranking.undated)
+    kept = mark_kept(ranked)
+    kept[leaders] = False
+    return ExactDecision(kept, undated=ranked.ranking.undated)
 
 
 def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:

@@ -128,16 +128,17 @@ def find_near_duplicates(
             candidates = ranked if others is None else others.add_candidates(ranked)
             sets = CandidateMatcher(job, folder, candidates, progress).run()
             compare = PairComparer(job, sets, ranked.ranking, progress)
-        verdicts = RemovedDocuments(folder, job.budget)
+        verdicts = RemovedDocuments(folder, job.budget, job.options.keep_policy.keeps_none)
         with clock.stage("decide"):
             decided = decide_documents(job, folder, ranked, buckets, compare, progress)
             exact, first_new = job.options.verify == "exact", sketches.first_new
-            collect_removed(
+            leaders = collect_removed(
                 verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
             )
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
             would_remove = None if others is None else others.decide(job, compare, progress)
         kept_documents = mark_kept(ranked)
+        kept_documents[leaders] = False
         sources = count_by_source(job, catalogue, sketches, kept_documents)
         sources.check(job.limits)
         kept = catalogue.rows_kept(kept_documents)

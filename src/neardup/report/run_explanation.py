@@ -166,7 +166,7 @@ class RunExplainer:
     ) -> bool:
         """Return whether a document is of better rank than another one."""
         if one.witness == other.id or other.witness == one.id:
-            return other.witness == one.id
+            return other.witness == one.id and not other.copies
         return self._is_better(self._best_copy(one, first), self._best_copy(other, second))
 
     def _is_better(self, one: FoundDocument, other: FoundDocument) -> bool:

@@ -80,7 +80,7 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
         yield "vetoed", vetoed_section(run, record)
     figures = largest_clusters(run)
     listed = cluster_list(run, record.counts.removed) if figures.largest else Html()
-    yield "clusters", clusters_section(figures, listed)
+    yield "clusters", clusters_section(figures, listed, sections.keeps_none(record))
     if not record.is_exact:
         yield "buckets", sections.hot_buckets(record.buckets)
     yield "rejected", sections.rejected(record, rejected(run, record))
@@ -154,12 +154,13 @@ def group_samples(rows: Iterable[Row], clusters: set[int]) -> dict[int, list[Row
     }
 
 
-def clusters_section(figures: ClusterFigures, listed: Html) -> Html:
+def clusters_section(figures: ClusterFigures, listed: Html, keeps_none: bool = False) -> Html:
     """Return the section about cluster sizes, with the largest clusters side by side.
 
     Args:
         figures: The clusters of the run.
         listed: The list of all of them.
+        keeps_none: Whether the first document of a cluster was removed, too.
     """
     if not figures.largest:
         return sections.section("clusters", note("No document has a copy."))
@@ -180,13 +181,17 @@ def clusters_section(figures: ClusterFigures, listed: Html) -> Html:
     )
     return sections.section(
         "clusters",
-        note("A cluster is a kept document and the documents that were removed as its copies."),
+        note(
+            "A cluster is a document and its copies, all of which were removed."
+            if keeps_none
+            else "A cluster is a kept document and the documents that were removed as its copies."
+        ),
         sizes,
         listed,
         tag("h3", "The largest, side by side"),
         _cluster_note(figures),
         *(
-            _cluster(place, row, figures.samples or {})
+            _cluster(place, row, figures.samples or {}, keeps_none)
             for place, row in enumerate(figures.largest, 1)
         ),
     )
@@ -224,17 +229,19 @@ def _cluster_note(figures: ClusterFigures) -> Html:
     )
 
 
-def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
+def _cluster(place: int, row: Row, samples: dict[int, list[Row]], keeps_none: bool) -> Html:
     size, texts = row["size"], samples.get(row["cluster"], [])
     copies = "1 copy" if size == 2 else f"{size - 1:,} copies"
     title = tag("h4", f"{place}. ", document(row["id"], row["file"], row["row"], copies))
     kept = next((sample["text"] for sample in texts if sample["kept"]), None)
     removed = islice((sample for sample in texts if not sample["kept"]), COPIES)
-    return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(removed)))
+    sides = ("removed too" if keeps_none else "kept", "removed")
+    shown = (_copy(kept, sample, n == 0, sides) for n, sample in enumerate(removed))
+    return tag("article", title, *shown)
 
 
 def _copy(
-    kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str] = ("kept", "removed")
+    kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str]
 ) -> Html:
     summary = tag(
         "summary",

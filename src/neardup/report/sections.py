@@ -168,7 +168,8 @@ def rule(record: RunRecord) -> Iterator[Html]:
     """
     given, spec = record.parameters, record.spec
     if record.is_exact:
-        yield tag("p", _exact_rule(spec) + _filter_rule(given.get("filter")))
+        rule_of_filter = _filter_rule(given.get("filter"))
+        yield tag("p", _exact_rule(spec) + rule_of_filter + _leaders_rule(record))
         return
     if record.threshold is None or "unit" not in spec or "size" not in spec:
         return
@@ -196,7 +197,26 @@ def rule(record: RunRecord) -> Iterator[Html]:
             f"A document was removed if it {similar} a better one that was kept ({how}). "
             "No document was removed as the copy of one that was itself removed."
         )
-    yield tag("p", decided)
+    yield tag("p", decided + _leaders_rule(record))
+
+
+def keeps_none(record: RunRecord) -> bool:
+    """Return whether of similar documents none was kept.
+
+    Args:
+        record: The run.
+    """
+    return record.parameters.get("keep") == "none"
+
+
+def _leaders_rule(record: RunRecord) -> str:
+    """Return what became of the documents that would have been kept for others."""
+    if not keeps_none(record):
+        return ""
+    return (
+        " Then those that others were removed for were removed as well: of each cluster nothing is "
+        "kept."
+    )
 
 
 def _exact_rule(spec: dict[str, str]) -> str:

@@ -63,7 +63,7 @@ def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> 
             "split the input, and use --against"
         )
     policy, undated = options.keep_policy, 0
-    if policy.name == "first":
+    if policy.name in ("first", "none"):
         return Ranking()
     values = None
     if policy.column:

@@ -63,7 +63,7 @@ def removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, obje
         "witness_file": witness_file,
         "witness_row": witness_row,
         "similarity": to_arrow(batch.similarity[known]),
-        "cluster": to_arrow(witnesses),
+        "cluster": to_arrow(batch.clusters[known]),
     }
     return {
         "id": catalogue.names(batch.documents),
@@ -211,7 +211,7 @@ def sample_clusters(
     other: list[tuple[int, int, float]] = []
     for batch in verdicts:
         for kept, copies in chosen.items():
-            places = np.flatnonzero(batch.witnesses == kept)
+            places = np.flatnonzero((batch.clusters == kept) & (batch.documents != kept))
             least = places[np.argsort(batch.similarity[places], kind="stable")[:SAMPLED_COPIES]]
             found = zip(
                 batch.similarity[least].tolist(), batch.documents[least].tolist(), strict=True

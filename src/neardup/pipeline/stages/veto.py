@@ -63,7 +63,8 @@ class Undistinguished:
 
     def decide(self, job: Job, compare: PairComparer, progress: Progress) -> RemovedDocuments:
         """Return the documents that would be removed."""
-        ranked, removed = self.ranked, RemovedDocuments(self.folder, job.budget)
+        ranked, keeps_none = self.ranked, job.options.keep_policy.keeps_none
+        removed = RemovedDocuments(self.folder, job.budget, keeps_none)
         decided = decide_documents(job, self.folder, ranked, self.buckets, compare, progress)
         exact, first_new = job.options.verify == "exact", ranked.sketches.first_new
         collect_removed(removed, decided.pairs, ranked.copies, ranked.ranking, exact, first_new)
@@ -110,6 +111,7 @@ def _choose(batch: RemovedBatch, chosen: NDArray[np.bool_]) -> RemovedBatch:
     return RemovedBatch(
         batch.documents[chosen],
         batch.witnesses[chosen],
+        batch.clusters[chosen],
         batch.similarity[chosen],
         batch.exact[chosen],
     )
