@@ -224,6 +224,18 @@ class IndexService:
             raise ServersUnavailable(outage)
         return self._index
 
+    def reload(self, limits: ServiceLimits, supplied_key: str | None) -> None:
+        """Go on with other limits, and another supplied key.
+
+        Args:
+            limits: the limits.
+            supplied_key: an API key with all rights that is not stored, instead of the one before.
+        """
+        self.limits = limits
+        self.gate.change_limits(limits)
+        self.log.most = limits.log_bytes
+        self._keys.supply(supplied_key)
+
     @property
     def _outage(self) -> str | None:
         return None if self._watch is None else self._watch.outage
