@@ -103,7 +103,8 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
         vetoed = len(rows)
         with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
             table.add(_removed_columns(documents, others, rows))
-    leaders, copies = np.unique(result.decisions.witness[removed], return_counts=True)
+    clusters = result.decisions.cluster[removed]
+    leaders, copies = np.unique(clusters[clusters != removed], return_counts=True)
     file, row = documents.place(leaders)
     with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
         sizes = copies.astype(np.int64) + 1
@@ -136,7 +137,7 @@ def _removed_columns(
         "witness_row": witness_row,
         "similarity": decisions.similarity[rows],
         "exact": decisions.exact[rows],
-        "cluster": witnesses,
+        "cluster": decisions.cluster[rows],
     }
 
 
@@ -148,7 +149,8 @@ def _write_samples(
     largest = np.lexsort((leaders, -copies))[:SAMPLED_CLUSTERS]
     chosen = {}
     for kept in leaders[largest].tolist():
-        members = np.flatnonzero(decisions.witness == kept)
+        members = np.flatnonzero(decisions.cluster == kept)
+        members = members[members != kept]
         pairs = zip(decisions.similarity[members].tolist(), members.tolist(), strict=True)
         chosen[kept] = sorted(pairs)[:SAMPLED_COPIES]
     sizes = list(zip(leaders[largest].tolist(), copies[largest].tolist(), strict=True))

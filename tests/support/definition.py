@@ -131,8 +131,8 @@ DEFAULTS: Row = {
 def in_rank_order(documents: Sequence[Row], keep: str) -> list[Row]:
     """The best document to keep first; where two are equally good, as they come."""
     policy, _, column = keep.partition(":")
-    if policy in ("first", "last"):
-        return list(documents)[:: 1 if policy == "first" else -1]
+    if policy in ("first", "none", "last"):
+        return list(documents)[:: -1 if policy == "last" else 1]
     if policy == "longest":
         return sorted(documents, key=lambda row: -len(row["text"].encode()))
     sign = -1 if policy in ("max", "newest") else 1
@@ -246,6 +246,8 @@ class Definition:
             elif place != best:
                 removed[row["id"]] = (self.ranked[best]["id"], 1.0, True)
         ids = [row["id"] for row in self.documents]
+        if self.asked["keep"] == "none":
+            removed |= self._leaders(removed, ids)
         removed = {id: removed[id] for id in ids if id in removed}
         kept = [id for id in ids if id not in removed.keys() | self.empty]
         vetoed = {}
@@ -254,17 +256,40 @@ class Definition:
             vetoed = {id: one for id, one in others.decide().removed.items() if id in kept}
         return Decisions(kept, removed, [id for id in ids if id in self.empty], vetoed)
 
+    def _leaders(
+        self, removed: dict[str, tuple[str, float, bool]], ids: list[str]
+    ) -> dict[str, tuple[str, float, bool]]:
+        """The kept documents with copies, each for its first copy: `reference.keep_none`."""
+        place = {id: number for number, id in enumerate(ids)}
+        answer: list[tuple[int, float] | None] = [
+            (place[removed[id][0]], removed[id][1])
+            if id in removed and removed[id][0] not in self.old
+            else (number, 0.0)
+            if id in removed
+            else None
+            for number, id in enumerate(ids)
+        ]
+        found = {}
+        for id, before, after in zip(ids, answer, reference.keep_none(answer), strict=True):
+            if before is None and after is not None:
+                copy = ids[after[0]]
+                found[id] = (copy, after[1], removed[copy][2])
+        return found
+
     def check_promises(self, got: Decisions) -> None:
         """Assert promises 1, 2, 3 and 5 of the README; determinism is a matter of two answers."""
         # 5: nothing vanishes, and only what is empty is rejected.
         ids = [row["id"] for row in self.documents]
         assert sorted([*got.kept, *got.removed, *got.rejected]) == sorted(ids)
         assert set(got.rejected) == self.empty & set(ids)
-        # 1 and 2: a kept witness of better rank, similar enough, with no chain in between.
-        remaining = {*got.kept, *self.old}
+        # 1 and 2: a kept witness of better rank, similar enough, with no chain in between; with
+        # --keep none one that is removed too.
+        remaining, none = {*got.kept, *self.old}, self.asked["keep"] == "none"
         for id, (witness, similarity, exact) in got.removed.items():
             later, sooner = self.place[id], self.place[witness]
-            assert witness in remaining
+            assert (witness in got.removed or witness in self.old) if none else witness in remaining
+            if none and got.removed.get(witness, ("",))[0] == id:
+                sooner, later = sorted((sooner, later))
             assert sooner < later
             if self.content[later] == self.content[sooner]:
                 assert (similarity, exact) == (1.0, True)

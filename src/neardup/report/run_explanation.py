@@ -91,6 +91,8 @@ class RunExplainer:
             raise FormatError(
                 f"{run / RUN_FILE} is damaged ({type(error).__name__}): run neardup dedup again"
             ) from None
+        none = record["parameters"].get("keep") == "none"
+        self._fate = "which was removed too" if none else "which was kept"
         self._locked = ""
         self._compared: RunComparison | None = None
         if self.options is None:
@@ -269,7 +271,7 @@ class RunExplainer:
         if document.witness is None or document.similarity is None:
             return f"{document.id!r} was removed: a filter has seen it; its witness is not known"
         if self.options is None:
-            return f"{document.id!r} was removed: a copy of {document.witness!r}, which was kept"
+            return f"{document.id!r} was removed: a copy of {document.witness!r}, {self._fate}"
         return explain_removed(
             self.options, document.id, document.witness, document.similarity, document.exact
         ).sentence

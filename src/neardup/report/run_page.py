@@ -79,8 +79,9 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     if record.counts.vetoed is not None:
         yield "vetoed", vetoed_section(run, record)
     figures = largest_clusters(run)
-    listed = cluster_list(run, record.counts.removed) if figures.largest else Html()
-    yield "clusters", clusters_section(figures, listed, sections.keeps_none(record))
+    none = sections.keeps_none(record)
+    listed = cluster_list(run, record.counts.removed, none) if figures.largest else Html()
+    yield "clusters", clusters_section(figures, listed, none)
     if not record.is_exact:
         yield "buckets", sections.hot_buckets(record.buckets)
     yield "rejected", sections.rejected(record, rejected(run, record))
@@ -240,9 +241,7 @@ def _cluster(place: int, row: Row, samples: dict[int, list[Row]], keeps_none: bo
     return tag("article", title, *shown)
 
 
-def _copy(
-    kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str]
-) -> Html:
+def _copy(kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str]) -> Html:
     summary = tag(
         "summary",
         tag("span", format_similarity(sample["similarity"]), class_="number"),
