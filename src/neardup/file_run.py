@@ -20,6 +20,7 @@ from neardup.corpus.inputs import FileOptions, find_inputs, split_options
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
+from neardup.formats.decisions import DecisionSource
 from neardup.index.redis_store.address import require_folder
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
@@ -55,6 +56,8 @@ def dedup_files(
     prefer: str | None = None,
     against: PathLike | Sequence[PathLike] = (),
     merge_rows: str | None = None,
+    decisions: DecisionSource | None = None,
+    same_ids: bool = False,
     pairs: bool = False,
     source: str | None = None,
     max_removed: float | None = None,
@@ -96,6 +99,10 @@ def dedup_files(
         against: Also remove documents that are similar to one of an earlier run, of an index, of
             saved sketches or of these files, which are only read.
         merge_rows: Join rows with the same value in this column into one document, in any file.
+        decisions: What people decided about documents and pairs, which goes before the comparison:
+            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+        same_ids: Obey decisions that were made about other inputs too: each id still names the
+            same document.
         pairs: Also write all similar pairs, not only those that decided.
         source: The column by whose values the removed documents are counted; by default the
             input files.
@@ -181,6 +188,8 @@ def dedup_files(
             against=places.against,
             stored=stored,
             merge_rows=merge_rows,
+            decisions=decisions,
+            same_ids=same_ids,
             memory=memory,
             workers=workers,
             write_report=write_report,

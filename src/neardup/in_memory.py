@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neardup import cluster, kernels
-from neardup.cluster import KEPT, REJECTED, FullBucket, KeepList, Pairs
+from neardup.cluster import DROPPED, KEPT, REJECTED, FullBucket, KeepList, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
 from neardup.explanation import PairFacts, has_direction
 from neardup.first_look import FirstDocuments
+from neardup.formats.decisions import DecisionSource, load_decisions
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
@@ -31,7 +32,8 @@ from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
 from neardup.option_table import MatchingOptions
 from neardup.options import KeepPolicy, Options, parse_strip
-from neardup.result import Result
+from neardup.overrides import Overrides, number_names, obey_stars
+from neardup.result import Result, list_ids
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
 from neardup.source_counts import RemovalLimits, SourceSummary, summarise_values
@@ -74,6 +76,8 @@ class Corpus:
         self._undistinguished: KeepList | None = None
         self._joined: Candidates | None = None
         self._groups: dict[str, NDArray[np.uint64]] = {}
+        self.overrides: Overrides | None = None
+        """What people decided, which is obeyed if it is set before anything is decided."""
 
     def add(self, documents: Documents, sketch: SketchedDocuments) -> None:
         """Add the next batch of documents and their sketches."""
@@ -113,8 +117,9 @@ class Corpus:
 
     def _decide(self, candidates: Candidates) -> KeepList:
         order, leader, buckets, verifier = candidates
+        limit, overrides = self.options.limit, self.overrides
         kept = (
-            cluster.keep_stars(buckets, verifier, self.options.limit)
+            cluster.keep_stars(buckets, verifier, limit)
             if self.options.cluster == "stars"
             else cluster.keep_components(buckets, verifier)
         )
@@ -124,6 +129,10 @@ class Corpus:
         witness[order] = KEPT
         unique = order[leader[order] == order]
         shared = unique[buckets.documents]
+        if overrides is not None:
+            kept = obey_stars(kept, buckets, verifier, limit, overrides, shared)
+            dropped = self._taking_part(overrides.dropped)
+            witness[dropped], similarity[dropped], exact[dropped] = DROPPED, np.nan, False
         removed = np.flatnonzero(kept.witness >= 0)
         witness[shared[removed]] = shared[kept.witness[removed]]
         similarity[shared[removed]] = kept.similarity[removed]
@@ -190,7 +199,7 @@ class Corpus:
             return PairFacts(0, tables, None, True, False, apart)
         left, right = buckets.numbers[places]
         similar = verifier.pairs(places[:1], places[1:], least=0.0)
-        met = int(np.count_nonzero((left == right) & (left >= 0)))
+        met = int(np.count_nonzero(((left == right) & (left >= 0))[:tables]))
         part = None
         if has_direction(self.options):
             part = int(leader[b] == shared[places[1]])
@@ -245,7 +254,12 @@ class Corpus:
     def _group(
         self, order: Integers, content: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> Candidates:
-        leader = cluster.find_identical(content, order)
+        alone = None
+        if (overrides := self.overrides) is not None:
+            alone = overrides.documents
+            if overrides.classes:
+                keys = np.column_stack([keys, overrides.band_keys(self.size)])
+        leader = cluster.find_identical(content, order, alone)
         unique = order[leader[order] == order]
         buckets = group_by_key(keys, unique)
         return order, leader, buckets, self._verifier(unique[buckets.documents])
@@ -261,7 +275,16 @@ class Corpus:
         order = order_by_policy(
             policy, self.size, lambda: self._column("lengths", None, np.int64), values
         )
-        return order[takes_part[order]]
+        if self.overrides is None:
+            return order[takes_part[order]]
+        takes_part[self.overrides.dropped] = False
+        order = order[takes_part[order]]
+        first = np.isin(order, self.overrides.preferred)
+        return np.concatenate([order[first], order[~first]])
+
+    def _taking_part(self, documents: Integers) -> Integers:
+        """Return those of some documents that are not rejected."""
+        return np.array([row for row in documents.tolist() if row not in self.rejected], np.int64)
 
     def _verifier(self, shared: Integers) -> Comparison:
         """Return the comparison of the documents that share a bucket."""
@@ -278,6 +301,7 @@ class Corpus:
         self, buckets: Buckets, turned_away: Integers, shared: Integers
     ) -> list[FullBucket]:
         full = np.flatnonzero(turned_away[: len(buckets.sizes)])
+        full = full[buckets.band_of[full] < self.options.hash_tables.count]
         if not full.size:
             return []
         members, starts = buckets.members()
@@ -387,6 +411,8 @@ def dedup(
     max_removed: float | None = None,
     max_removed_per_source: float | None = None,
     yes: bool = False,
+    decisions: DecisionSource | None = None,
+    same_ids: bool = False,
     key: bytes | Key | None = None,
     **options: Unpack[MatchingOptions],
 ) -> Result:
@@ -404,6 +430,9 @@ def dedup(
             `TooManyRemoved`.
         max_removed_per_source: The same, for the documents of each source that has 100 or more.
         yes: Remove more than the two allow.
+        decisions: What people decided about documents and pairs, which goes before the comparison:
+            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+        same_ids: Obey decisions that were made about other documents: each id names the same one.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: The matching options, which determine what counts as similar and which copy is
             kept; see docs/command-line.md.
@@ -419,6 +448,9 @@ def dedup(
     """
     secret = to_key(key)
     chosen = Options.of(key=secret, **options)
+    said = load_decisions(decisions, chosen.cluster, chosen.keep)
+    if said is not None and not same_ids:
+        said.check_documents("decisions", None)
     columns = Columns(
         text=join_names(text),
         id=id,
@@ -449,11 +481,14 @@ def dedup(
         ids.append(documents.ids)
         sources.append(documents.sources)
         first.add(documents.texts)
-    decisions = corpus.decide()
-    counted = _count_sources(source, sources, decisions, limits)
+    if said is not None:
+        names = map(str, list_ids(ids))
+        corpus.overrides = Overrides.of(said, number_names(said.names, names))
+    decided = corpus.decide()
+    counted = _count_sources(source, sources, decided, limits)
     return Result(
         chosen,
-        decisions,
+        decided,
         corpus.rejected,
         ids,
         corpus.pairs,
@@ -462,22 +497,24 @@ def dedup(
         corpus.compare,
         corpus.undistinguished(),
         first.look(),
+        corpus.overrides,
         None if source is None else counted,
     )
 
 
 def _count_sources(
-    column: str | None, sources: list[pa.Array], decisions: KeepList, limits: RemovalLimits
+    column: str | None, sources: list[pa.Array], decided: KeepList, limits: RemovalLimits
 ) -> SourceSummary:
     """Return what became of the documents of each source; all are one without a column.
 
     Raises `TooManyRemoved` if the limits allow less.
     """
-    values = pa.nulls(len(decisions.witness), pa.large_string())
+    values = pa.nulls(len(decided.witness), pa.large_string())
     if column is not None and sources:
         values = pa.concat_arrays(sources)
-    removed = decisions.witness >= 0
-    counted = summarise_values(column, values, decisions.kept, removed, limits)
+    removed = np.zeros(len(values), bool)
+    removed[decided.removed] = True
+    counted = summarise_values(column, values, decided.kept, removed, limits)
     counted.check(limits)
     return counted
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from neardup.formats import tables
 from neardup.report.html import Html, join, name, note, table, tag
-from neardup.report.run_folder import Row, RunTable, smallest_positions
+from neardup.report.run_folder import ReportedCounts, Row, RunTable, smallest_positions
 
 MOST_CLUSTERS: Final = 2_000
 MOST_COPIES: Final = 5
@@ -31,12 +31,12 @@ def list_script() -> Html:
     return Html(Path(__file__).with_name("clusters.js").read_text("utf-8"))
 
 
-def cluster_list(run: Path, removed: int, keeps_none: bool = False) -> Html:
+def cluster_list(run: Path, counts: ReportedCounts, keeps_none: bool = False) -> Html:
     """Return the list of the clusters of a run.
 
     Args:
         run: The folder of the run.
-        removed: The number of documents that run.json states as removed.
+        counts: What run.json states.
         keeps_none: Whether the first document of a cluster was removed, too.
     """
     clusters = RunTable(run / "clusters.parquet", tables.CLUSTERS)
@@ -44,7 +44,7 @@ def cluster_list(run: Path, removed: int, keeps_none: bool = False) -> Html:
     places = smallest_positions((-sizes for sizes in clusters.numbers("size")), MOST_CLUSTERS)
     listed = clusters.select(sorted(places), ["cluster", "id", "file", "row", "size"])
     largest = sorted(listed, key=lambda row: (-row["size"], row["cluster"]))
-    copies = _copies(run, removed, largest)
+    copies = _copies(run, counts, largest)
     rows = list(_fitting(_row(row, copies.get(int(row["cluster"]), [])) for row in largest))
     complete = len(rows) == total and all(row["size"] - 1 <= MOST_COPIES for row in largest)
     missing = "not all ids are in it"
@@ -70,15 +70,15 @@ def cluster_list(run: Path, removed: int, keeps_none: bool = False) -> Html:
     )
 
 
-def _copies(run: Path, removed: int, clusters: list[Row]) -> dict[int, list[str]]:
+def _copies(run: Path, counts: ReportedCounts, clusters: list[Row]) -> dict[int, list[str]]:
     """Return the ids of the first copies of these clusters, without those that name them."""
-    removals = RunTable(run / "removed.parquet", tables.REMOVED, removed)
+    removals = RunTable(run / "removed.parquet", tables.REMOVED, counts.removed)
     names = {int(row["cluster"]): (row["file"], row["row"]) for row in clusters}
     room = dict.fromkeys(names, MOST_COPIES)
     wanted = np.array(sorted(names), np.int64)
     positions: list[int] = []
     start = 0
-    for batch in removals.numbers("cluster"):
+    for batch in removals.numbers("cluster", counts.dropped and -1):
         for place in np.flatnonzero(np.isin(batch, wanted)).tolist():
             cluster = int(batch[place])
             if room[cluster]:

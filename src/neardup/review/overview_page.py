@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from neardup.errors import FormatError
+from neardup.lsh.curve import Meeting
 from neardup.report import plots, sections
 from neardup.report.html import Html, join, name, note, table, tag
 from neardup.report.run_folder import RunRecord, similarity_counts
 from neardup.review.frame import key_link, share_bar, stacked_bar
+from neardup.review.run_subject import RunSubject
 from neardup.review.visits import Visit, page_route
 
 MOST_LISTED: Final = 50
@@ -66,14 +68,18 @@ def count_removed(run: Path, source_of: Callable[[str], str]) -> RemovedFigures:
 def show_overview(visit: Visit) -> Response:
     """Show the overview."""
     desk = visit.desk
+    if not isinstance(desk.subject, RunSubject):
+        from neardup.review.index_overview import show_index  # a review of a run does without it
+
+        return show_index(visit)
     record = desk.record
     figures = count_removed(desk.run, desk.subject.tables.source_of)
     answer = visit.render(
         "Overview",
         tag("h1", sections.headline(record)),
-        _shares(record),
+        show_shares(sections.counted_parts(record)),
         *sections.rule(record),
-        _begin(visit),
+        show_beginning(visit),
         *_closer(record, figures),
         *_by_source(visit, record, figures),
         *_by_script(record),
@@ -83,13 +89,18 @@ def show_overview(visit: Visit) -> Response:
     return answer
 
 
-def _shares(record: RunRecord) -> Html:
-    parts = sections.counted_parts(record)
+def show_shares(parts: Sequence[tuple[str, str, int]]) -> Html:
+    """Return counts as a bar and as tiles.
+
+    Args:
+        parts: CSS class, name and count of each part.
+    """
     bar = stacked_bar([(kind, count) for kind, _, count in parts])
-    return join([bar, sections.tiles(record)])
+    return join([bar, sections.tiles(parts)])
 
 
-def _begin(visit: Visit) -> Html:
+def show_beginning(visit: Visit) -> Html:
+    """Return the link to the next pair, and how many decisions there are."""
     counts = visit.desk.journal.counts()
     decided = sum(counts.values())
     said = "Nothing is decided yet." if not decided else f"{decided:,} decisions so far."
@@ -103,14 +114,24 @@ def _begin(visit: Visit) -> Html:
 
 def _closer(record: RunRecord, figures: RemovedFigures) -> Iterator[Html]:
     """Yield how similar the removed documents are to the kept ones."""
-    if not record.counts.removed or record.curve is None or record.threshold is None:
-        return
-    plot = plots.s_curve(record.curve, record.threshold, figures.similarities, "removed documents")
+    if record.counts.removed and record.curve is not None and record.threshold is not None:
+        yield show_similarities(record.curve, record.threshold, figures.similarities)
+
+
+def show_similarities(curve: Meeting, threshold: float, counts: NDArray[np.int64]) -> Html:
+    """Return the section about the similarities of removed documents.
+
+    Args:
+        curve: The probability that two documents are compared, by their similarity.
+        threshold: The similarity from which documents are removed.
+        counts: The removed documents in each bin of `SIMILARITIES`.
+    """
+    plot = plots.s_curve(curve, threshold, counts, "removed documents")
     said = (
         "The bars count the removed documents by their similarity to the kept one; the line is the "
         "probability that two documents of a similarity are compared at all."
     )
-    yield tag(
+    return tag(
         "section",
         tag("h2", "Similarities"),
         tag("figure", plot, tag("figcaption", said), class_="narrow"),

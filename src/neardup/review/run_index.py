@@ -106,6 +106,19 @@ class ReviewIndex:
                 self._making = threading.Thread(target=self._make, name="review index", daemon=True)
                 self._making.start()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether it is there, and was made of another run, or of an earlier state of an index."""
+        return self.is_ready and not self._is_current()
+
+    def renew(self) -> None:
+        """Make the index again in a thread; until it is there, the one before answers."""
+        with self._lock:
+            if self._making is None or not self._making.is_alive():
+                self.failure = None
+                self._making = threading.Thread(target=self._make, name="review index", daemon=True)
+                self._making.start()
+
     def stop(self) -> None:
         """End the making; a part of an index is not kept."""
         self._stopped.set()
@@ -146,7 +159,10 @@ class ReviewIndex:
         try:
             build_index(self._tables, self.path, self._threshold, self._advance)
             with self._lock:
+                before = self._opened
                 self._open()
+                if before is not None:
+                    before.close()
         except _StoppedError:
             pass
         except NeardupError as error:
@@ -248,6 +264,25 @@ class ReviewIndex:
             clusters = self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", file, int(row[:18]))
             copies = self._ask(f"{_COPY} WHERE name = ? AND row = ?", file, int(row[:18]))
         return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
+
+    def id_at(self, place: tuple[str, int]) -> str | None:
+        """Return the id of the kept document with copies, or the removed one, at a place.
+
+        Args:
+            place: The file and the row.
+        """
+        query = (
+            "SELECT id FROM clusters JOIN files USING (file) WHERE row = ? AND name = ? "
+            "UNION ALL SELECT id FROM members JOIN files USING (file) WHERE row = ? AND name = ?"
+        )
+        file, row = place
+        found = self._ask(query, row, file, row, file)
+        return str(found[0][0]) if found else None
+
+    def similarities(self) -> list[tuple[float, int]]:
+        """Return the similarities of removed documents, and how many have each."""
+        query = "SELECT similarity, count(*) FROM members WHERE similarity NOT NULL GROUP BY 1"
+        return [(row[0], row[1]) for row in self._ask(query)]
 
     def by_id(self, text: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
         """Return kept documents and copies whose id, or file:row, begins with a text.

@@ -9,6 +9,7 @@ from typing import Any, Final
 from neardup.decisions import fingerprint_run
 from neardup.errors import UsageError
 from neardup.formatting import format_similarity
+from neardup.keys import Key
 from neardup.report.html import name
 from neardup.report.run_documents import read_run_record
 from neardup.report.run_explanation import RunExplainer
@@ -29,11 +30,12 @@ class RunSubject:
 
     Args:
         run: The folder of the run.
+        key: The secret of its keyed hashes, for explanations; None if it has none.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, key: Key | None = None) -> None:
         content: dict[str, Any] = read_run_record(run)
-        self.run = run
+        self.run, self._key = run, key
         self.record: RunRecord = read_record(run)
         if self.record.parameters.get("keep") == "none":
             raise UsageError(
@@ -69,7 +71,7 @@ class RunSubject:
 
     @property
     def _explainer(self) -> RunExplainer:
-        return RunExplainer(self.run, None, 1, SILENT)
+        return RunExplainer(self.run, self._key, 1, SILENT)
 
 
 def _facts(explained: RunExplanation) -> Iterator[tuple[str, str]]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import getpass
-import os
 import socket
 import sys
-import webbrowser
-from threading import Thread
 from typing import Final
 
 import uvicorn
@@ -15,6 +12,7 @@ import uvicorn
 from neardup.decisions import LONGEST_WHO
 from neardup.errors import ParameterError
 from neardup.review.application import create_review
+from neardup.review.browser import open_if_possible
 from neardup.review.desk import ReviewDesk
 from neardup.review.subject import ReviewSubject
 
@@ -55,8 +53,8 @@ def serve_review(subject: ReviewSubject, who: str | None, port: int, opens_brows
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        if opens_browser and has_browser():
-            Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        if opens_browser:
+            open_if_possible(url)
         uvicorn.Server(config).run(sockets=[bound])
 
 
@@ -76,13 +74,6 @@ def check_name(who: str | None) -> str:
             "give one with --who"
         )
     return name
-
-
-def has_browser() -> bool:
-    """Return whether this machine has a screen to open a page on."""
-    if sys.platform == "darwin":
-        return True
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def _listen(port: int) -> socket.socket:

@@ -158,6 +158,8 @@ class Places:
 
 OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
+REVIEW_PATH: Final = "/review"
+"""The beginning of the paths of the review page, which has sessions instead of keys."""
 WATCHED_PATHS: Final = frozenset(["/metrics"])
 """Paths with places of their own and without a rate, so that a busy service can be watched."""
 WATCHERS: Final = 8
@@ -242,7 +244,10 @@ class AccessGate:
         if path in OPEN_PATHS:
             return
         watched = path in WATCHED_PATHS
-        self._admit_party(record, watched)
+        if path == REVIEW_PATH or path.startswith(f"{REVIEW_PATH}/"):
+            self._check_source(record)
+        else:
+            self._admit_party(record, watched)
         self._take_place(record, self._watchers if watched else self.requests)
 
     def enter_stream(self, record: RequestRecord) -> None:

@@ -336,7 +336,9 @@ def score_by_texts(golden: GoldenSet, index: Index) -> Scores | None:
     point = OperatingPoint.of(index.options, documents, index.sketcher, workers=1)
     used = golden.pairs.without("unknown ids", np.flatnonzero(documents.row < 0))
     used = used.without("empty documents", point.empty)
-    return Scores.of(point.duplicates(used.a, used.b), used.label) if len(used) else None
+    if not len(used):
+        return None
+    return Scores.of(point.duplicates(used.a, used.b), used.label, weights=used.weights)
 
 
 def score_by_index(golden: GoldenSet, index: Index) -> Scores | None:
@@ -356,7 +358,9 @@ def score_by_index(golden: GoldenSet, index: Index) -> Scores | None:
     usable = (stored[a] | stored[b]) & judged[a] & judged[b]
     if not usable.any():
         return None
-    return Scores.of(same_cluster(cluster, a[usable], b[usable]), pairs.label[usable])
+    weights = pairs.weights and pairs.weights.take(usable)
+    found = same_cluster(cluster, a[usable], b[usable])
+    return Scores.of(found, pairs.label[usable], weights=weights)
 
 
 class GoldenWatch(BackgroundThread):

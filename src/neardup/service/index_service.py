@@ -181,9 +181,9 @@ class IndexService:
         retention: Retention | None = None,
     ) -> None:
         self.limits, self.log, self._audited = limits, log, audited
-        self._data, self._keys = data, ApiKeys(data, supplied_key)
+        self._data, self.keys = data, ApiKeys(data, supplied_key)
         self._rates: SharedRates | None = None
-        self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
+        self.gate = AccessGate(limits, self.keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self.metrics.watch_places(
             requests=lambda: self.gate.requests.taken, streams=lambda: self.gate.streams.taken
@@ -234,7 +234,7 @@ class IndexService:
         self.limits = limits
         self.gate.change_limits(limits)
         self.log.most = limits.log_bytes
-        self._keys.supply(supplied_key)
+        self.keys.supply(supplied_key)
 
     @property
     def _outage(self) -> str | None:
@@ -357,7 +357,7 @@ class IndexService:
         events = self.metrics, self.log.event
         if (rates := self._rates) is not None:
             exchange = partial(self._exchange_rates, rates, loop)
-            self._watch = ServersWatch(index, self._keys, exchange, *events)
+            self._watch = ServersWatch(index, self.keys, exchange, *events)
         if self._watch is None or self._retention is not None:
             self._upkeep = Upkeep(index, *events, self._next_key, retention=self._retention)
         for thread in self._background:
@@ -401,7 +401,7 @@ class IndexService:
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
-        self._keys.close()
+        self.keys.close()
         if self._rates is not None:
             self._rates.close()
 

@@ -24,6 +24,7 @@ from starlette.routing import Match, Route
 
 import neardup
 from neardup.errors import NeardupError, ParameterError
+from neardup.service.access import REVIEW_PATH
 from neardup.service.connections import BoundedHttpProtocol
 from neardup.service.error_responses import Refusal, validation_refusal
 from neardup.service.index_service import IndexService
@@ -31,6 +32,7 @@ from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
 from neardup.service.middleware import RequestMiddleware, refuse
 from neardup.service.models import BODY_FIELDS
+from neardup.service.review import ServiceReview, go_to_review
 from neardup.service.routes import router
 from neardup.service.start_page import DESCRIPTION
 
@@ -51,10 +53,13 @@ def create_app(service: IndexService) -> FastAPI:
         service: the index with its limits, log and metrics.
     """
 
+    review = ServiceReview(service)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
         yield
+        await review.close()
         await service.stop()
 
     app = DescribedApp(
@@ -73,6 +78,8 @@ def create_app(service: IndexService) -> FastAPI:
         },
     )
     app.state.service = service
+    app.add_route(REVIEW_PATH, go_to_review, include_in_schema=False)
+    app.mount(REVIEW_PATH, review)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 
