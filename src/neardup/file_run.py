@@ -59,6 +59,7 @@ def dedup_files(
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
     pairs: bool = False,
+    annotate: Literal["kept", "all"] | None = None,
     source: str | None = None,
     max_removed: float | None = None,
     max_removed_per_source: float | None = None,
@@ -104,6 +105,8 @@ def dedup_files(
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.
         pairs: Also write all similar pairs, not only those that decided.
+        annotate: Write the columns `cluster`, `cluster_size`, `witness` and `similarity`: `"kept"`,
+            to the rows that are kept; `"all"`, to all rows, of which none is removed.
         source: The column by whose values the removed documents are counted; by default the
             input files.
         max_removed: The largest share of the documents that may be removed; more raise
@@ -196,6 +199,7 @@ def dedup_files(
             removed=None if removed is None else os.fspath(removed),
             report=None if report is None else os.fspath(report),
             pairs=pairs,
+            annotate=annotate,
             source=source,
             max_removed=max_removed,
             max_removed_per_source=max_removed_per_source,

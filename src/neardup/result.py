@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from html import escape
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from neardup.first_look import FirstLook
 from neardup.options import Options
 from neardup.overrides import Overrides
 from neardup.source_counts import SourceSummary
+from neardup.spec import check_choice
 from neardup.wording import (
     ComparedPair,
     TextDifference,
@@ -334,6 +335,32 @@ class Result:
 
         self.require_rows(data)
         return take_rows(data, self.kept_rows)
+
+    def annotate(self, data: Any, rows: Literal["all", "kept"] = "all") -> Any:
+        """Return data with the columns cluster, cluster_size, witness and similarity.
+
+        For those who give more weight to what has copies instead of dropping it. The last two
+        columns are null of kept rows.
+
+        Args:
+            data: The table, or the list of dicts, that was given to `dedup`.
+            rows: Which rows are returned: `all` but the rejected ones and those that people
+                dropped; or `kept`.
+
+        >>> import neardup
+        >>> rows = [{"text": "the same"}, {"text": "The same!"}, {"text": "another"}]
+        >>> neardup.dedup(rows).annotate(rows, "kept")[0]["cluster_size"]
+        2
+        """
+        from neardup.corpus.frames import add_columns, take_rows
+        from neardup.result_table import annotations_table
+
+        check_choice("rows", rows, ("all", "kept"))
+        self.require_rows(data)
+        written = self._decisions.cluster >= 0
+        positions = self.kept_rows if rows == "kept" else np.flatnonzero(written)
+        columns = annotations_table(self.ids, self._decisions, positions)
+        return add_columns(take_rows(data, positions), columns)
 
     def require_rows(self, data: Any) -> None:
         """Raise `UsageError` if data has another number of rows than the result has documents.

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
+from neardup.corpus.conversion import COLUMNAR, DELIMITED
 from neardup.corpus.documents import MERGE_ROWS, Columns, join_names
 from neardup.corpus.fields import folder_columns
 from neardup.corpus.folders import UnreadFiles
+from neardup.corpus.format_table import JSON
 from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.one_file import KeptFile
 from neardup.corpus.read import CHUNK
@@ -34,7 +36,7 @@ from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.pipeline.stored_shards import StoredCorpus
 from neardup.sketcher import Sketcher
 from neardup.source_counts import RemovalLimits
-from neardup.spec import WEIGHTED, check_number
+from neardup.spec import WEIGHTED, check_choice, check_number
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
@@ -43,6 +45,8 @@ SIGNATURE_BYTES = 4 << 20
 SHORT_TEXT = 200
 LEAST_CHUNK = 1 << 16
 MAX_REJECTED = 0.5
+ANNOTATE: Final = ("kept", "all")
+_WITH_COLUMNS = "write one file for --annotate, -o NAME.jsonl or NAME.parquet"
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Job:
     max_rejected    the largest share of rejected documents with which the run succeeds
     pairs           write pairs.parquet
     kept            write the kept rows to OUT/kept
+    annotate        write new columns, to the rows that are kept, or to all; None for none
     limits          how much may be removed; more stops the run before it writes kept rows
     strict          stop at the first bad row, instead of rejecting it
     skip_bad_files  skip files that can't be read, instead of stopping
@@ -92,6 +97,7 @@ class Job:
     max_rejected: float = MAX_REJECTED
     pairs: bool = False
     kept: bool = True
+    annotate: Literal["kept", "all"] | None = None
     limits: RemovalLimits = field(default_factory=RemovalLimits)
     force: bool = False
     strict: bool = False
@@ -142,6 +148,8 @@ class Job:
                 "--distinguish is not supported with --merge-rows, whose documents have the values "
                 "and numbers of several rows: leave one out"
             )
+        if self.annotate is not None:
+            self._check_annotate()
         if self.keep_full and not narrow:
             raise UsageError("--keep-full needs --bits: without it, full slots are stored anyway")
         if self.file is not None:
@@ -154,6 +162,20 @@ class Job:
                 raise UsageError(
                     f"{option} needs a folder as the output: choose a name without an ending for -o"
                 )
+
+    def _check_annotate(self) -> None:
+        """Refuse what does not go with new columns, as far as it is known before files are read."""
+        check_choice("--annotate", self.annotate, ANNOTATE)
+        if not self.kept:
+            raise UsageError("--annotate adds columns to the rows that --no-kept leaves out")
+        if self.merge_rows:
+            raise UsageError("--annotate is not supported with --merge-rows: leave one out")
+        if self.kept_file is not None and self.kept_file.format == "lines":
+            raise UsageError(f"{self.kept_file.name} has no columns: {_WITH_COLUMNS}")
+        for file in self.inputs if self.file is None else ():
+            # What standard input holds is known when it is copied.
+            if file.format not in (*JSON, *DELIMITED, *COLUMNAR) and not is_standard_input(file):
+                raise UsageError(f"{file.name} is {file.format}, without columns: {_WITH_COLUMNS}")
 
     @property
     def described_columns(self) -> dict[str, str | None]:

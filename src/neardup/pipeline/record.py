@@ -146,6 +146,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "against": list(job.against_names or map(str, job.against)),
             "strip": str(options.strip),
             "save_sketches": job.save_sketches,
+            **({} if job.annotate is None else {"annotate": job.annotate}),
             "keep_full": job.keep_full,
         },
         "reading": describe_reading(job.reading),

@@ -305,7 +305,8 @@ def pack_column(values: pa.Array) -> NDArray[np.uint8]:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _unpack_column(data: Array) -> pa.Array:
+def unpack_column(data: Array) -> pa.Array:
+    """Return the Arrow column of `pack_column`."""
     return pa.ipc.open_stream(pa.py_buffer(data), options=ONE_THREAD).read_next_batch().column(0)
 
 
@@ -362,7 +363,7 @@ class SketchBlock:
 
     def arrow(self, name: str) -> pa.Array:
         """Read a column that was written by `pack_column`."""
-        return _unpack_column(self.column(name))
+        return unpack_column(self.column(name))
 
     def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
         """Return the documents' keys in one table, different for documents that are kept apart."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,22 @@ class RemovedBatch:
     clusters: Integers
     similarity: NDArray[np.float64]
     exact: NDArray[np.bool_]
+
+    def take(self, chosen: slice | NDArray[np.bool_]) -> RemovedBatch:
+        """Return some of the documents."""
+        return RemovedBatch(*(getattr(self, one.name)[chosen] for one in fields(self)))
+
+    @classmethod
+    def empty(cls) -> RemovedBatch:
+        """Return no documents."""
+        none = np.empty(0, np.int64)
+        return cls(none, none, none, np.empty(0), np.empty(0, bool))
+
+    @classmethod
+    def join(cls, batches: Sequence[RemovedBatch]) -> RemovedBatch:
+        """Return the documents of one batch or more, in their order."""
+        columns = ([getattr(batch, one.name) for batch in batches] for one in fields(cls))
+        return cls(*map(np.concatenate, columns))
 
 
 class RemovedDocuments:

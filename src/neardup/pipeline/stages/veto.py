@@ -20,7 +20,7 @@ from neardup.pipeline.stages.band import CANDIDATE, BucketFiles, band_documents
 from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
 from neardup.pipeline.stages.rank import RankedDocuments, rank_and_collapse
-from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments, collect_removed
+from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
 from neardup.pipeline.stages.tables import CatalogueLookup, removed_columns, write_samples
 from neardup.runtime import Progress
 
@@ -95,7 +95,7 @@ def write_vetoed(
     sampled: dict[int, list[tuple[float, int]]] = {}
     with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
         for batch in removed:
-            batch = _choose(batch, kept[batch.documents])
+            batch = batch.take(kept[batch.documents])
             table.add(removed_columns(catalogue, batch))
             count += len(batch.documents)
             for document, witness, similarity in zip(
@@ -113,13 +113,3 @@ def write_vetoed(
     write_samples(folder / "vetoed-samples.parquet", lookup, witnesses, sampled)
     removed.close()
     return count
-
-
-def _choose(batch: RemovedBatch, chosen: NDArray[np.bool_]) -> RemovedBatch:
-    return RemovedBatch(
-        batch.documents[chosen],
-        batch.witnesses[chosen],
-        batch.clusters[chosen],
-        batch.similarity[chosen],
-        batch.exact[chosen],
-    )
