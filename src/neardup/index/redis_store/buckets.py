@@ -128,14 +128,10 @@ class SharedBuckets:
 
     def release(self, keys: Keys, number: int) -> None:
         """Forget that a document was about to be removed: it is."""
-        field = f"leaving:{number}".encode()
         partitions = np.unique(self.partitions_of(keys)).tolist()
-        calls = []
-        for meta in map(self._keyspace.partition_meta, partitions):
-            # Who counted the document as a leader must see one of both.
-            calls.append(Call(meta, (b"HINCRBY", meta, b"removals", 1)))
-            calls.append(Call(meta, (b"HDEL", meta, field)))
-        self._servers.run(calls)
+        script, arguments = load_script("release"), [self._identity, number]
+        metas = map(self._keyspace.partition_meta, partitions)
+        self._servers.run([Call.of_script(script, [key], arguments) for key in metas])
 
     def move_out(self, keys: Keys, numbers: Integers, removals: Integers) -> None:
         """Move documents from full buckets to the lists of these.
