@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.blocks import remove_abandoned
-from neardup.formats.tables import TableWriter, to_arrow
+from neardup.formats.tables import TableWriter, to_arrow, write_error
 from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
@@ -183,11 +184,13 @@ def write_kept_files(
     kept: NDArray[np.bool_],
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
+    same: Callable[[int], Path | None] | None = None,
 ) -> None:
     """Write kept/: a copy of every input without the rows of removed and rejected documents.
 
     With `job.kept_file`, it is one file with the rows of all inputs, in the order of the inputs.
-    `edit` returns the rows of a file that get another text, for the number of the file.
+    `edit` returns the rows of a file that get another text, for the number of the file; `same` a
+    file that has its kept rows already, None if there is none.
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
@@ -204,11 +207,30 @@ def write_kept_files(
         path = folder / job.kept_file.name
         write_one_file(rows, job.kept_file, path, progress.advance, job.workers)
         return
-    items = [(place, KeptRows(catalogue.files[place], mask)) for place, mask in masks.items()]
+    items = []
+    for place, mask in masks.items():
+        file = catalogue.files[place]
+        if same is not None and (found := same(place)) is not None:
+            copy_kept(found, folder / file.kept_name)
+            progress.advance(len(mask))
+        else:
+            items.append((place, KeptRows(file, mask)))
     for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
         pass
     if job.backend.is_remote:
         remove_abandoned(folder)
+
+
+def copy_kept(source: Path, target: Path) -> None:
+    """Copy a file of kept rows, which exists under its name only when it is complete."""
+    beside = target.with_name(f".{target.name}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, beside)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise write_error(target, error) from None
 
 
 def sample_clusters(
