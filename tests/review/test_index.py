@@ -45,6 +45,8 @@ def test_pages_show_what_the_index_has(index, review_index):
     assert "<ins>" in reviewer.get("/cluster/1")
     assert "9 pairs" in reviewer.get("/bulk?least=0&most=1")
     assert "/pair/" in reviewer.get("/clusters?q=a1")
+    words = " ".join(DOCUMENTS[4]["text"].split()[:6])
+    assert "Removed documents: 3" in reviewer.get(f"/clusters?q={words}")
     text = next(one["text"] for one in DOCUMENTS if one["id"] == "a1")
     assert text in reviewer.get("/text?file=posts&row=2")
 

@@ -66,6 +66,7 @@ def create_review(desk: ReviewDesk, entrance: Sequence[BaseRoute] = ()) -> Starl
     routes: list[BaseRoute] = [
         *entrance,
         Route("/static/{name}", _send_file),
+        Route("/favicon.ico", _send_icon),
         Route("/open", _open_session),
         Route("/alive", _say_alive),
         Route("/logout", _end_session, methods=["POST"]),
@@ -91,6 +92,11 @@ async def _send_file(request: Request) -> Response:
     if content is None:
         raise ReviewRefusal(404, "there is no such file: load the page again")
     return Response(content, media_type=TYPES[Path(name).suffix])
+
+
+async def _send_icon(_: Request) -> Response:
+    """Send the icon that browsers ask for beside a plain text, which names none."""
+    return Response(static_files()["icon.svg"], media_type=TYPES[".svg"])
 
 
 async def _open_session(request: Request) -> Response:

@@ -20,7 +20,7 @@ from neardup.review.visits import ReviewRefusal
 LINKS: Final = (
     PageLink("", "Overview"),
     PageLink("clusters", "Clusters"),
-    PageLink("next", "Review"),
+    PageLink("next", "Review", "g"),
     PageLink("bulk", "In bulk"),
     PageLink("decisions", "Decisions"),
 )

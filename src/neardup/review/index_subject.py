@@ -180,9 +180,22 @@ class IndexTexts:
             cluster: Not needed here.
         """
         del cluster
-        ids = {} if self.index is None else {place: self.index.id_at(place) for place in places}
-        found = self.of_ids([id for id in ids.values() if id is not None])
+        listed = self.index
+        ids: dict[Place, str] = {}
+        for place in places:
+            if listed is None:
+                break
+            clusters, copies = listed.at(place)
+            ids |= {one.place: one.id for one in clusters} | {one.place: one.id for one in copies}
+        found = self.of_ids(list(ids.values()))
         return {place: found[id] for place, id in ids.items() if id in found}
+
+    def containing(self, words: str) -> Iterator[Place | None]:
+        """Yield where the documents of the list are whose text contains some words."""
+        wanted = words.casefold()
+        for place, id in self.index.documents() if self.index is not None else ():
+            text = self.of_ids([id]).get(id, "")
+            yield place if wanted in text.casefold() else None
 
     def of_ids(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the texts of documents by their ids, as far as they are known."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from neardup.errors import Busy, FormatError, NeardupError
 from neardup.review.index_build import VERSION, build_index, connect, measure_doubt
-from neardup.review.subject import ReviewTables
+from neardup.review.subject import Place, ReviewTables
 
 PAGE: Final = 25
 """Clusters on a page."""
@@ -261,23 +261,31 @@ class ReviewIndex:
         copies = self._ask(f"{_COPY} WHERE id = ? LIMIT ?", id, MOST_FOUND)
         file, _, row = id.rpartition(":")
         if not clusters and not copies and file and row.isascii() and row.isdigit():
-            clusters = self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", file, int(row[:18]))
-            copies = self._ask(f"{_COPY} WHERE name = ? AND row = ?", file, int(row[:18]))
+            return self.at((file, int(row[:18])))
         return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
 
-    def id_at(self, place: tuple[str, int]) -> str | None:
-        """Return the id of the kept document with copies, or the removed one, at a place.
+    def at(self, place: Place) -> tuple[list[FoundCluster], list[FoundCopy]]:
+        """Return the kept document with copies, or the removed one, at a place.
 
         Args:
             place: The file and the row.
         """
-        query = (
-            "SELECT id FROM clusters JOIN files USING (file) WHERE row = ? AND name = ? "
-            "UNION ALL SELECT id FROM members JOIN files USING (file) WHERE row = ? AND name = ?"
-        )
-        file, row = place
-        found = self._ask(query, row, file, row, file)
-        return str(found[0][0]) if found else None
+        where = "WHERE name = ? AND row = ?"
+        clusters = self._ask(f"{_CLUSTER} {where}", *place)
+        copies = self._ask(f"{_COPY} {where}", *place)
+        return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
+
+    def documents(self) -> Iterator[tuple[Place, str]]:
+        """Yield the places and the ids of all kept documents with copies, and of all copies."""
+        for table, key in (("clusters", "cluster"), ("members", "position")):
+            last = 0
+            query = (
+                f"SELECT {key}, name, row, id FROM {table} JOIN files USING (file) "  # noqa: S608
+                f"WHERE {key} > ? ORDER BY {key} LIMIT {MOST_FOUND}"
+            )
+            while found := self._ask(query, last):
+                yield from (((name, row), id) for _, name, row, id in found)
+                last = found[-1][0]
 
     def similarities(self) -> list[tuple[float, int]]:
         """Return the similarities of removed documents, and how many have each."""

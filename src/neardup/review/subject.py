@@ -74,6 +74,16 @@ class ReviewTexts(Protocol):
         """
         ...
 
+    def containing(self, words: str) -> Iterator[Place | None]:
+        """Yield where the documents are whose text contains some words, in upper or lower case.
+
+        None in between says that others were looked at, so that whoever asks may stop.
+
+        Args:
+            words: What is looked for.
+        """
+        ...
+
     def of_ids(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the texts of any documents by their ids, as far as they are known.
 
