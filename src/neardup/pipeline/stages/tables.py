@@ -339,7 +339,8 @@ def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
     """Read the beginnings of documents' texts again; null where that fails."""
     texts: dict[int, str] = {}
     sketches = catalogue.sketches
-    for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
+    shards = np.searchsorted(sketches.starts, documents, side="right") - 1
+    for shard in sorted(set(shards.tolist())):
         start, end = sketches.starts[shard : shard + 2].tolist()
         wanted = {document for document in documents if start <= document < end}
         if isinstance(stored := sketches.shards[shard], StoredShard):
