@@ -88,7 +88,7 @@ def apply_decisions(
         budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
         workers=check_workers(workers),
     )
-    said = load_decisions(decisions, job.options.cluster)
+    said = load_decisions(decisions, job.options.cluster, job.options.keep)
     assert said is not None  # noqa: S101  # they are given
     if not same_ids:
         said.check_documents("decisions", fingerprint_run(record))
@@ -142,6 +142,7 @@ def repeat_job(run: Path, record: dict[str, Any], out: Path, key: Key | None = N
             against=tuple(map(Path, parameters["against"])),
             prefer=parameters["prefer"],
             save_sketches=parameters["save_sketches"],
+            annotate=parameters.get("annotate"),
             keep_full=parameters["keep_full"],
             merge_rows=bool(parameters["merge_rows"]),
             key=key,

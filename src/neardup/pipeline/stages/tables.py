@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.corpus.annotations import Annotate
 from neardup.corpus.documents import make_strings
 from neardup.corpus.one_file import KeptRows, write_one_file
 from neardup.corpus.read import parse_rows
@@ -22,12 +22,14 @@ from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.blocks import remove_abandoned
-from neardup.formats.tables import TableWriter, to_arrow, write_error
+from neardup.formats.tables import TableWriter, to_arrow
 from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
+from neardup.pipeline.output import copy_whole
 from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.stages.annotate import StoredAnnotations
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress
@@ -93,7 +95,7 @@ def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, ob
         "witness_file": witness_file,
         "witness_row": witness_row,
         "similarity": to_arrow(batch.similarity[known]),
-        "cluster": to_arrow(witnesses),
+        "cluster": to_arrow(batch.clusters[known]),
     }
     return {
         "id": lookup.names(batch.documents),
@@ -173,7 +175,7 @@ class WriteKept:
         for place, rows in items:
             edit = None if self.edit is None else self.edit(place)
             path = self.folder / rows.file.kept_name
-            write_kept(rows.file, rows.keep, path, advance, threads, edit)
+            write_kept(rows.file, rows.keep, path, advance, threads, edit, rows.annotate)
             yield place
 
 
@@ -184,13 +186,15 @@ def write_kept_files(
     kept: NDArray[np.bool_],
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
+    annotations: Path | None = None,
     same: Callable[[int], Path | None] | None = None,
 ) -> None:
     """Write kept/: a copy of every input without the rows of removed and rejected documents.
 
     With `job.kept_file`, it is one file with the rows of all inputs, in the order of the inputs.
-    `edit` returns the rows of a file that get another text, for the number of the file; `same` a
-    file that has its kept rows already, None if there is none.
+    `edit` returns the rows of a file that get another text, for the number of the file. The new
+    columns of the rows are in the file `annotations`, if they get any. `same` returns a file that
+    has the kept rows of a file already, None if there is none.
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
@@ -198,10 +202,15 @@ def write_kept_files(
         place: kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         for place in range(catalogue.new, len(catalogue.files))
     }
+
+    def annotate(place: int) -> Annotate | None:
+        start = int(catalogue.starts[place])
+        return None if annotations is None else StoredAnnotations(annotations, start)
+
     if job.kept_file is not None:
         order = {file: number for number, file in enumerate(job.inputs)}
         rows = [
-            KeptRows(catalogue.files[place], masks[place], edit and edit(place))
+            KeptRows(catalogue.files[place], masks[place], edit and edit(place), annotate(place))
             for place in sorted(masks, key=lambda place: order[catalogue.files[place]])
         ]
         path = folder / job.kept_file.name
@@ -211,26 +220,14 @@ def write_kept_files(
     for place, mask in masks.items():
         file = catalogue.files[place]
         if same is not None and (found := same(place)) is not None:
-            copy_kept(found, folder / file.kept_name)
+            copy_whole(found, folder / file.kept_name)
             progress.advance(len(mask))
         else:
-            items.append((place, KeptRows(file, mask)))
+            items.append((place, KeptRows(file, mask, annotate=annotate(place))))
     for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
         pass
     if job.backend.is_remote:
         remove_abandoned(folder)
-
-
-def copy_kept(source: Path, target: Path) -> None:
-    """Copy a file of kept rows, which exists under its name only when it is complete."""
-    beside = target.with_name(f".{target.name}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, beside)
-        beside.replace(target)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise write_error(target, error) from None
 
 
 def sample_clusters(
@@ -249,7 +246,7 @@ def sample_clusters(
     other: list[tuple[int, int, float]] = []
     for batch in verdicts:
         for kept, copies in chosen.items():
-            places = np.flatnonzero(batch.witnesses == kept)
+            places = np.flatnonzero((batch.clusters == kept) & (batch.documents != kept))
             least = places[np.argsort(batch.similarity[places], kind="stable")[:SAMPLED_COPIES]]
             found = zip(
                 batch.similarity[least].tolist(), batch.documents[least].tolist(), strict=True
