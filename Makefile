@@ -168,6 +168,7 @@ bench-plan: setup .venv-bench/ready
 	$(BIN)/python benches/predicted.py --data "$(DATA)"
 	$(BIN)/python benches/tuned.py --data "$(DATA)"
 	$(BIN)/python benches/quality.py --data "$(DATA)"
+	$(BIN)/python benches/labels.py --data "$(DATA)"
 	$(BIN)/python benches/tweets_sweep.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 
 # WORK=folder is where the index of a million documents is made and kept: 10 GB with what is written.
