@@ -65,6 +65,7 @@ def open_label_desk(subject: ReviewSubject, asked: LabelRequest) -> LabelDesk | 
             print(f"there are no more than {drawn:,} pairs", file=sys.stderr)
     if desk.journal.draw is None and not asked.ends:
         return None
+    _ = desk.found  # the tables of a large run are read before the first page, not for it
     return desk
 
 

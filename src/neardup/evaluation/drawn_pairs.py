@@ -30,7 +30,7 @@ Reals = NDArray[np.float64]
 RANDOM: Final = "random"
 """The stratum of random pairs of documents: all that no search has found. They are so many that
 none of a few hundred would say anything: unless one is a duplicate, no interval counts them."""
-DRAWS: Final = 10_000
+DRAWS: Final = 5_000
 ENDS: Final = (0.025, 0.975)
 SEED: Final = 51
 

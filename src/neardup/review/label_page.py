@@ -77,7 +77,7 @@ def show_pair(visit: Visit) -> Response:
         tag(
             "p", view, " ", key_link("r", "Figures", visit.url("labels"), "quiet"), class_="toggle"
         ),
-        tag("article", compared_texts(visit, *texts, ("left", "right"))),
+        tag("article", compared_texts(visit, *texts, ("left", "right")), class_="equals"),
         *(_figures(labels, visit.who)),
         at="label",
         keys=KEYS,
@@ -87,8 +87,8 @@ def show_pair(visit: Visit) -> Response:
 
 def _progress(labels: LabelDesk, answered: int) -> Iterator[Html]:
     total = len(labels.draw.pairs)
-    yield tag("p", f"{answered:,} of {total:,} answered", class_="note")
-    yield share_bar(answered / total)
+    counted = tag("p", f"{answered:,} of {total:,} answered", class_="note")
+    yield tag("div", counted, share_bar(answered / total), class_="progress")
 
 
 def _figures(labels: LabelDesk, who: str | None) -> Iterator[Html]:

@@ -73,7 +73,7 @@ def rank_documents(
             "split the input, and use --against"
         )
     policy, undated = options.keep_policy, 0
-    if policy.name == "first" and not len(preferred):
+    if policy.name in ("first", "none") and not len(preferred):
         return Ranking()
     values = None
     if policy.column:
