@@ -12,10 +12,10 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java redis browser kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
+.PHONY: setup java redis browser promtool kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
 	bench-online bench-redis bench-spark demo docs release pictures clean
 
-setup: .venv/ready java redis browser
+setup: .venv/ready java redis browser promtool
 
 # The package alone is all that the demo needs.
 .venv/package: pyproject.toml
@@ -66,6 +66,20 @@ browser: redis $(AXE)
 	else \
 		echo "no Chromium: tests of pages are skipped (Debian: apt-get install chromium)"; \
 	fi
+
+# Rules of alerts are tested by Prometheus's own tool, out of its package: no daemon is installed.
+PROMTOOL := .venv/promtool/usr/bin/promtool
+
+promtool: browser .venv/package
+	@if command -v promtool >/dev/null || test -x $(PROMTOOL); then \
+		true; \
+	elif command -v apt-get >/dev/null; then \
+		(mkdir -p .venv/promtool && cd .venv/promtool && apt-get download -qq prometheus && \
+			dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool && \
+			rm -f prometheus_*.deb) 2>/dev/null; \
+	fi; \
+	command -v promtool >/dev/null || test -x $(PROMTOOL) || \
+		echo "no promtool: the tests of alerts are skipped (Debian: apt-get install prometheus)"
 
 $(AXE): .venv/package
 	@mkdir -p .venv/axe

@@ -4,6 +4,7 @@
     python -m our_redis single FOLDER|URL CORPUS FIRST COUNT        # one by one, durable
     python -m our_redis check URL CORPUS COUNT                      # queries, one by one
     python -m our_redis compare URL CORPUS COUNT                    # with neardup.dedup
+    python -m our_redis cost URL COUNT SHINGLES BANDS ROWS          # processor time of a document
 
 FIRST and COUNT are lines of the corpus; texts are read before the clock starts.
 """
@@ -11,6 +12,7 @@ FIRST and COUNT are lines of the corpus; texts are read before the clock starts.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
 from itertools import islice
@@ -23,6 +25,7 @@ from harness import THRESHOLD, documents
 import neardup
 
 Report = dict[str, Any]
+BATCH = 256
 
 
 def lines(corpus: str, first: str | int, count: str | int) -> list[tuple[str, str]]:
@@ -107,7 +110,26 @@ def compare(url: str, corpus: str, count: str) -> Report:
     return {"seconds": time.perf_counter() - start, "documents": len(ids), "wrong": wrong}
 
 
-TASKS = {task.__name__: task for task in (add, single, check, compare)}
+def cost(url: str, count: str, shingles: str, bands: str, rows: str) -> Report:
+    """Random texts that have nothing in common, in batches: the time of this process."""
+    chance = random.Random(1)
+    width = int(shingles) + 2
+    texts = [
+        " ".join(f"{chance.getrandbits(30):x}" for _ in range(width)) for _ in range(int(count))
+    ]
+    layout = {"bands": int(bands), "rows": int(rows), "shingle": "word:3"}
+    with neardup.Index.open(url, threshold=THRESHOLD, **layout) as index:
+        index.query(texts[0])
+        start, work = time.perf_counter(), time.process_time()
+        for begin in range(0, len(texts), BATCH):
+            some = texts[begin : begin + BATCH]
+            index.add_batch([str(begin + at) for at in range(len(some))], some)
+        seconds, work = time.perf_counter() - start, time.process_time() - work
+        buckets = index.options.hash_tables.count + 2
+    return {"seconds": seconds, "work": work, "documents": len(texts), "buckets": buckets}
+
+
+TASKS = {task.__name__: task for task in (add, single, check, compare, cost)}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](*sys.argv[2:])))

@@ -23,8 +23,12 @@ from typing import Any
 import contenders
 from contenders import HERE, Result, module
 from corpora import plain
+from harness import THRESHOLD
 from suite import Suite, work_folder
 from table import Figure, Row
+
+from neardup import plan
+from neardup.options import Options
 
 sys.path.insert(0, str(HERE.parent / "tests"))
 from support.redis_servers import RedisCluster, RedisServer, redis_cluster, redis_server
@@ -36,6 +40,10 @@ PEER = {"plain": 2_000, "session": 5_000}
 """How datasketch is used: documents that are added."""
 FULL = 1_000_000
 WRITERS = (1, 2, 4)
+COST_DOCUMENTS = 20_000
+COST_SHAPES = [(20, 21, 6), (20, 10, 12), (300, 21, 6), (300, 14, 9)]
+"""Shingles, bands and rows."""
+CPU = ("used_cpu_sys", "used_cpu_user")
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,53 @@ def writers(bench: Bench) -> Figure:
     )
 
 
+def costs(bench: Bench) -> Figure:
+    """What the planner's figures (`RedisCosts`) are made of: bytes and processor time."""
+    rows: list[Row] = []
+    for shingles, bands, layout_rows in COST_SHAPES:
+        with server() as started:
+            before = started.info("cpu")
+            asked = (COST_DOCUMENTS, shingles, bands, layout_rows)
+            report = ours(bench, "cost", started.url, *asked).report or {}
+            after, used = started.info("cpu"), int(started.info("memory")["used_memory"])
+        spent = sum(float(after[name]) - float(before[name]) for name in CPU)
+        planned = plan(
+            COST_DOCUMENTS,
+            engine="redis",
+            shingles=shingles,
+            threshold=THRESHOLD,
+            recall=0.5,
+            slots=Options().spec.slots,
+            bands=bands,
+            rows=layout_rows,
+            calibrate=False,
+        ).redis
+        assert planned is not None
+        rows.append(
+            {
+                "shingles": shingles,
+                "buckets": report["buckets"],
+                "bytes": used / COST_DOCUMENTS,
+                "planned bytes": planned.data / COST_DOCUMENTS,
+                "server us": 1e6 * spent / COST_DOCUMENTS,
+                "planned server us": 1e6 * planned.server_seconds,
+                "client us": 1e6 * report["work"] / COST_DOCUMENTS,
+                "planned client us": 1e6 * planned.process_seconds,
+            }
+        )
+    return Figure(
+        "What a document costs on Redis",
+        f"{COST_DOCUMENTS:,} random texts, none a copy, batches of {BATCH}; microseconds of the "
+        "processor, bytes of all that the server uses; planned by neardup plan",
+        rows,
+        {
+            "the plan's memory is right within 10 %": all(
+                abs(row["planned bytes"] / row["bytes"] - 1) <= 0.1 for row in rows
+            )
+        },
+    )
+
+
 def _row(name: str, report: dict[str, Any], **more: float) -> Row:
     return {
         "tool": name,
@@ -194,7 +249,9 @@ def _row(name: str, report: dict[str, Any], **more: float) -> Row:
     }
 
 
-SUITE = Suite("redis", "The index on Redis, measured", {"adding": adding, "writers": writers})
+SUITE = Suite(
+    "redis", "The index on Redis, measured", {"adding": adding, "writers": writers, "costs": costs}
+)
 
 
 def main() -> None:

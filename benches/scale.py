@@ -1,9 +1,11 @@
-"""Predict what a billion documents take: the model of docs/scale.md, with measured figures.
+"""Predict what a billion documents take: the model of docs/scale.md, with measured figures; and
+what 300 million pages take in an index on Redis, by `neardup plan`.
 
     python benches/scale.py [--documents 1000000000] [--bytes 3000] [--memory 64GB] [--cores 32]
-        [--disk 3GB]
+        [--disk 3GB] [--only batch,redis]
 
-Reads `benches/results/batch.json`, and writes the part of docs/scale.md between its marks.
+Reads `benches/results/batch.json` and `redis.json`, and writes the parts of docs/scale.md between
+its marks.
 """
 
 from __future__ import annotations
@@ -14,18 +16,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from batch_figures import IN_ALL, MB, SKETCH_FILES
 from contenders import HERE
 from table import Row, Value, grid
 
-from neardup.formatting import parse_bytes
+from neardup import HashRing, plan
+from neardup.formatting import format_bytes, parse_bytes
 from neardup.options import Options
 from neardup.pipeline.stages.band import BYTES_PER_KEY
 from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
+from neardup.planner.planner import Plan
 
 PAGE = HERE.parent / "docs" / "scale.md"
 BEGIN, END = "<!-- filled in by benches/scale.py -->", "<!-- until here -->"
+ONLINE = "<!-- the index on Redis, filled in by benches/scale.py -->"
+PAGES: Final = 300_000_000
+ARRIVING: Final = 5_000
 GB = 1e9
 MEASURED_MEMORY = 4 * GB
 BYTES_OF_A_WORD = 6
@@ -161,6 +169,78 @@ def filled(corpus: Corpus, machine: Machine, seen: Measured) -> str:
     )
 
 
+def online(figures: Mapping[str, Sequence[Mapping[str, Value]]]) -> str:
+    """300 million pages of 300 shingles that arrive in an index, on machines of 100 GB."""
+    asked = {
+        "documents": PAGES,
+        "threshold": 0.85,
+        "recall": 0.95,
+        "shingles": 300,
+        "rate": ARRIVING,
+        "memory": "100GB",
+        "cores": 4,
+        "calibrate": False,
+    }
+    folder, made = plan(**asked), plan(**asked, engine="redis")
+    size = made.redis
+    assert size is not None
+    masters = [f"m{at}" for at in range(size.masters + 1)]
+    moved = HashRing.moved(HashRing(masters[:-1]), HashRing(masters))
+    tweets = next(
+        row for row in _rows(figures, "Tweets into") if "batches of 256, one" in str(row["tool"])
+    )
+    usable = 0.75 * 100 * GB
+    busy = size.server_seconds * ARRIVING
+    rows = [
+        ("operating point", _point(made), "neardup plan"),
+        (
+            "bytes of a page",
+            f"{size.document:,.0f}",
+            f"2,400 of them shingles; tweets have {tweets['bytes a document']:,.0f}, measured",
+        ),
+        ("all pages", format_bytes(size.data), f"{PAGES:,} x {size.document:,.0f}"),
+        (
+            "masters of 100 GB",
+            f"{size.masters}",
+            f"{size.data / GB:,.0f} GB / {usable / GB:.0f} GB",
+        ),
+        ("machines", f"{2 * size.masters}", "as many replicas"),
+        (
+            "seconds of a master",
+            f"{1e6 * size.server_seconds:.0f} microseconds a page",
+            f"for {ARRIVING:,} pages a second {busy:.2f} of a core, of {size.masters}",
+        ),
+        (
+            "all masters",
+            f"{size.rate:,.0f} pages a second",
+            f"{size.masters} x 0.7 / {1e6 * size.server_seconds:.0f} microseconds",
+        ),
+        (
+            "processes that add",
+            f"{size.processes}",
+            f"{1e6 * size.process_seconds:.0f} microseconds a page, each busy for 0.7 of the time",
+        ),
+        (
+            "a master that joins takes",
+            f"{moved:.2%}",
+            f"of the keys; 1 / {size.masters + 1} is fair",
+        ),
+        (
+            "a folder on one machine",
+            f"{format_bytes(folder.predicted.memory)} of memory",
+            f"{_point(folder)}: {folder.predicted.rate:,.0f} pages a second on 4 cores, "
+            f"{format_bytes(folder.predicted.disk)} of disk",
+        ),
+    ]
+    names = ("what", "value", "from")
+    return "\n".join(["", *grid([dict(zip(names, row, strict=True)) for row in rows]), ""])
+
+
+def _point(made: Plan) -> str:
+    slots, bands, rows = (made.options[name] for name in ("slots", "bands", "rows"))
+    return f"{slots} slots, {bands} x {rows}"
+
+
 def put(page: str, begin: str, text: str) -> str:
     """The page with another text between two marks."""
     before, rest = page.split(begin)
@@ -175,13 +255,26 @@ def main() -> None:
     parser.add_argument("--memory", default="64GB", help="of the machine; a quarter stays free")
     parser.add_argument("--disk", default="3GB", help="a second")
     parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--only", default="batch,redis", help="parts of the page, by comma")
     args = parser.parse_args()
-    figures = json.loads((args.results / "batch.json").read_text())["figures"]
-    seen = measured({figure["title"]: figure["rows"] for figure in figures})
+    page = PAGE.read_text()
+    if "redis" in args.only:
+        page = put(page, ONLINE, online(_figures(args.results / "redis.json")))
+    if "batch" in args.only:
+        page = put(page, BEGIN, offline(args))
+    PAGE.write_text(page)
+
+
+def offline(args: argparse.Namespace) -> str:
+    """A billion documents in a run over files."""
+    seen = measured(_figures(args.results / "batch.json"))
     machine = Machine(args.cores, 0.75 * parse_bytes(args.memory), parse_bytes(args.disk))
-    text = filled(Corpus(args.documents, args.bytes), machine, seen)
-    PAGE.write_text(put(PAGE.read_text(), BEGIN, text))
-    print(text)
+    return filled(Corpus(args.documents, args.bytes), machine, seen)
+
+
+def _figures(results: Path) -> dict[str, Sequence[Mapping[str, Value]]]:
+    figures = json.loads(results.read_text())["figures"]
+    return {figure["title"]: figure["rows"] for figure in figures}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from neardup import kernels
 Integers = NDArray[np.int64]
 PAIRS_AT_ONCE = 1_000_000
 BUCKET_CAP = 2_000
-KEPT, REJECTED = -1, -2
+KEPT, REJECTED, DROPPED = -1, -2, -3
 
 
 class Verifier(Protocol):
@@ -90,8 +90,8 @@ class KeepList:
     """The keep list of all documents, in input order.
 
     Attributes:
-        witness: The witness of each document, or KEPT or REJECTED.
-        similarity: How similar each removed document is to its witness.
+        witness: The witness of each document, or KEPT, REJECTED or DROPPED.
+        similarity: How similar each removed document is to its witness; NaN if it has none.
         exact: Whether that similarity is exact.
         identical: The number of documents identical to one of better rank.
         compared: The number of comparisons.
@@ -115,7 +115,12 @@ class KeepList:
     @property
     def removed(self) -> Integers:
         """The removed documents, in input order."""
-        return np.flatnonzero(self.witness >= 0)
+        return np.flatnonzero((self.witness >= 0) | (self.witness == DROPPED))
+
+    @property
+    def dropped(self) -> int:
+        """How many documents were removed by decisions alone."""
+        return int(np.count_nonzero(self.witness == DROPPED))
 
 
 @dataclass(frozen=True)
@@ -137,13 +142,21 @@ class Pairs:
     capped: int
 
 
-def find_identical(content: NDArray[np.uint64], order: Integers) -> Integers:
+def find_identical(
+    content: NDArray[np.uint64], order: Integers, alone: Integers | None = None
+) -> Integers:
     """Return for each document the best-ranked one with the same content, itself if it is that.
 
     Args:
         content: The 128-bit content hash of each document, as two columns.
         order: The documents that take part, best rank first; the others get -1.
+        alone: Documents that are nobody's copy and have none.
     """
+    if alone is not None:
+        named = np.intersect1d(alone, order)
+        leader = find_identical(content, order[~np.isin(order, named)])
+        leader[named] = named
+        return leader
     first, second = content[order, 0], content[order, 1]
     by_hash = np.lexsort((second, first))  # stable: equal hashes stay in rank order
     begins = np.ones(len(order), bool)

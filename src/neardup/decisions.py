@@ -43,6 +43,8 @@ LONGEST_WHO: Final = 200
 LONGEST_NOTE: Final = 2_000
 LISTED: Final = 20
 """The number of contradictions that an error message lists."""
+SAME_IDS: Final = "--same-ids"
+"""The option by which the user vouches for ids that name the same documents as before."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _FINGERPRINT: Final = re.compile(r"[0-9a-z:_-]{1,100}")
@@ -271,12 +273,12 @@ class Decisions:
                 continue
             other = staying.setdefault(of, decision)
             if other is not decision:
-                path = self._path(other.a, name)
+                path = self.path(other.a, name)
                 yield Contradiction("the same, and both are to stay", (other, *path, decision))
         for (a, b), one in self.by_pair.items():
             of = self.classes.get(a)
             if one.action == "different" and of is not None and of == self.classes.get(b):
-                path = self._path(a, b)
+                path = self.path(a, b)
                 if len(path) > 1 or path[0].who == one.who:
                     yield Contradiction("the same and different", (*path, one))
 
@@ -295,6 +297,22 @@ class Decisions:
                 "Change or remove one of each"
             )
 
+    def check_documents(self, where: str, fingerprint: str | None) -> None:
+        """Refuse decisions that were made about other documents than these.
+
+        Args:
+            where: What has the decisions, for the message: a file.
+            fingerprint: That of the documents; None if they have none.
+        """
+        others = sorted(filter(None, self.fingerprints - {fingerprint}))
+        if others:
+            these = fingerprint or "without a fingerprint, as they are in no file"
+            raise UsageError(
+                f"{where}: the decisions were made about other documents (fingerprint {others[0]}, "
+                f"these are {these}): if each id still names the same document, give {SAME_IDS} "
+                "(in Python: same_ids=True); else decide again"
+            )
+
     @cached_property
     def _same(self) -> dict[str, list[Decision]]:
         """The decisions that a document is the same as another, by both documents."""
@@ -305,8 +323,29 @@ class Decisions:
                     found.setdefault(name, []).append(one)
         return found
 
-    def _path(self, start: str, end: str) -> tuple[Decision, ...]:
-        """Return the fewest decisions that make two documents of one class the same."""
+    @cached_property
+    def _about(self) -> dict[str, list[Decision]]:
+        found: dict[str, list[Decision]] = {}
+        for one in self.in_force:
+            for name in one.subject:
+                found.setdefault(name, []).append(one)
+        return found
+
+    def about(self, name: str) -> list[Decision]:
+        """Return the decisions in force that name a document.
+
+        Args:
+            name: The name of the document.
+        """
+        return self._about.get(name, [])
+
+    def path(self, start: str, end: str) -> tuple[Decision, ...]:
+        """Return the fewest decisions that make two documents of one class the same.
+
+        Args:
+            start: The name of a document.
+            end: That of another one of its class.
+        """
         came: dict[str, Decision | None] = {start: None}
         waiting = deque([start])
         while end not in came:

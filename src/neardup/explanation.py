@@ -16,11 +16,15 @@ KEPT, REMOVED, REJECTED = "kept", "removed", "rejected"
 
 @dataclass(frozen=True)
 class DecidedDocument:
-    """The decision about a document: kept, removed with its witness, or rejected."""
+    """The decision about a document: kept, removed with its witness, or rejected.
+
+    `decision` is what people decided about it; of a removed document, what removed it.
+    """
 
     id: Any
     status: str
     witness: Any = None
+    decision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,9 @@ class PairVerdict:
 
     Attributes:
         a, b: The ids of the documents.
-        verdict: `copy` (one is the witness of the other), `same cluster`, `identical`, `vetoed`,
-            `other group`, `never met`, `not similar`, `other witness`, `not compared` or
-            `rejected`.
+        verdict: `copy` (one is the witness of the other), `decided` (by people), `same cluster`,
+            `identical`, `vetoed`, `other group`, `never met`, `not similar`, `other witness`,
+            `not compared` or `rejected`.
         sentence: What was decided, and why.
         similarity: How similar they are; None if that is not known.
         exact: Whether the similarity is exact, not estimated.
@@ -123,13 +127,21 @@ def _verdict(
     likeness = describe_similarity(options, a.id, b.id, facts)
     for copy, witness in ((a, b), (b, a)):
         if copy.witness == witness.id and copy.status == REMOVED:
-            return "copy", f"{copy.id!r} was removed because of {witness.id!r}; {likeness}"
+            said = f", decided: {copy.decision}" if copy.decision else ""
+            return "copy", f"{copy.id!r} was removed because of {witness.id!r}{said}; {likeness}"
+    for one in (a, b):
+        if one.status == REMOVED and one.witness is None and one.decision:
+            return "decided", f"{one.id!r} was removed: {one.decision}; {likeness}"
     if a.status == b.status == REMOVED and a.witness == b.witness:
         if options.cluster == "components":
             return "same cluster", f"both are in the component of {a.witness!r}; {likeness}"
         return "same cluster", f"both were removed as copies of {a.witness!r}; {likeness}"
     if facts.apart and (apart := _decisive(options, facts)):
         return apart, f"kept apart by {' and '.join(facts.apart)}; {likeness}"
+    said = "; ".join(dict.fromkeys(filter(None, (a.decision, b.decision))))
+    kept = a.status == b.status == KEPT
+    if said and kept and (facts.identical or (facts.buckets and is_similar(options, facts))):
+        return "decided", f"both were kept; decided about them: {said}; {likeness}"
     if facts.identical:
         return "identical", "word for word the same"
     if not facts.buckets:

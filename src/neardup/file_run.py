@@ -20,6 +20,7 @@ from neardup.corpus.inputs import FileOptions, find_inputs, split_options
 from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
+from neardup.formats.decisions import DecisionSource
 from neardup.index.redis_store.address import require_folder
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
@@ -55,6 +56,8 @@ def dedup_files(
     prefer: str | None = None,
     against: PathLike | Sequence[PathLike] = (),
     merge_rows: str | None = None,
+    decisions: DecisionSource | None = None,
+    same_ids: bool = False,
     pairs: bool = False,
     no_kept: bool = False,
     removed: PathLike | None = None,
@@ -92,6 +95,10 @@ def dedup_files(
         against: Also remove documents that are similar to one of an earlier run, of an index, of
             saved sketches or of these files, which are only read.
         merge_rows: Join rows with the same value in this column into one document, in any file.
+        decisions: What people decided about documents and pairs, which goes before the comparison:
+            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+        same_ids: Obey decisions that were made about other inputs too: each id still names the
+            same document.
         pairs: Also write all similar pairs, not only those that decided.
         no_kept: Write the decisions only, not the kept rows.
         removed: A file for the table of removed documents, besides `out`: .parquet, .jsonl or
@@ -170,6 +177,8 @@ def dedup_files(
             against=places.against,
             stored=stored,
             merge_rows=merge_rows,
+            decisions=decisions,
+            same_ids=same_ids,
             memory=memory,
             workers=workers,
             write_report=write_report,

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from neardup import cluster, kernels
-from neardup.cluster import KEPT, REJECTED, FullBucket, KeepList, Pairs
+from neardup.cluster import DROPPED, KEPT, REJECTED, FullBucket, KeepList, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
 from neardup.explanation import PairFacts, has_direction
 from neardup.first_look import FirstDocuments
+from neardup.formats.decisions import DecisionSource, load_decisions
 from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
@@ -31,7 +32,8 @@ from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
 from neardup.option_table import MatchingOptions
 from neardup.options import KeepPolicy, Options, parse_strip
-from neardup.result import Result
+from neardup.overrides import Overrides, number_names, obey_stars
+from neardup.result import Result, list_ids
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
 from neardup.spec import ProfileName, Spec, check_choice
@@ -73,6 +75,8 @@ class Corpus:
         self._undistinguished: KeepList | None = None
         self._joined: Candidates | None = None
         self._groups: dict[str, NDArray[np.uint64]] = {}
+        self.overrides: Overrides | None = None
+        """What people decided, which is obeyed if it is set before anything is decided."""
 
     def add(self, documents: Documents, sketch: SketchedDocuments) -> None:
         """Add the next batch of documents and their sketches."""
@@ -112,8 +116,9 @@ class Corpus:
 
     def _decide(self, candidates: Candidates) -> KeepList:
         order, leader, buckets, verifier = candidates
+        limit, overrides = self.options.limit, self.overrides
         kept = (
-            cluster.keep_stars(buckets, verifier, self.options.limit)
+            cluster.keep_stars(buckets, verifier, limit)
             if self.options.cluster == "stars"
             else cluster.keep_components(buckets, verifier)
         )
@@ -123,6 +128,10 @@ class Corpus:
         witness[order] = KEPT
         unique = order[leader[order] == order]
         shared = unique[buckets.documents]
+        if overrides is not None:
+            kept = obey_stars(kept, buckets, verifier, limit, overrides, shared)
+            dropped = self._taking_part(overrides.dropped)
+            witness[dropped], similarity[dropped], exact[dropped] = DROPPED, np.nan, False
         removed = np.flatnonzero(kept.witness >= 0)
         witness[shared[removed]] = shared[kept.witness[removed]]
         similarity[shared[removed]] = kept.similarity[removed]
@@ -187,7 +196,7 @@ class Corpus:
             return PairFacts(0, tables, None, True, False, apart)
         left, right = buckets.numbers[places]
         similar = verifier.pairs(places[:1], places[1:], least=0.0)
-        met = int(np.count_nonzero((left == right) & (left >= 0)))
+        met = int(np.count_nonzero(((left == right) & (left >= 0))[:tables]))
         part = None
         if has_direction(self.options):
             part = int(leader[b] == shared[places[1]])
@@ -242,7 +251,12 @@ class Corpus:
     def _group(
         self, order: Integers, content: NDArray[np.uint64], keys: NDArray[np.uint64]
     ) -> Candidates:
-        leader = cluster.find_identical(content, order)
+        alone = None
+        if (overrides := self.overrides) is not None:
+            alone = overrides.documents
+            if overrides.classes:
+                keys = np.column_stack([keys, overrides.band_keys(self.size)])
+        leader = cluster.find_identical(content, order, alone)
         unique = order[leader[order] == order]
         buckets = group_by_key(keys, unique)
         return order, leader, buckets, self._verifier(unique[buckets.documents])
@@ -258,7 +272,16 @@ class Corpus:
         order = order_by_policy(
             policy, self.size, lambda: self._column("lengths", None, np.int64), values
         )
-        return order[takes_part[order]]
+        if self.overrides is None:
+            return order[takes_part[order]]
+        takes_part[self.overrides.dropped] = False
+        order = order[takes_part[order]]
+        first = np.isin(order, self.overrides.preferred)
+        return np.concatenate([order[first], order[~first]])
+
+    def _taking_part(self, documents: Integers) -> Integers:
+        """Return those of some documents that are not rejected."""
+        return np.array([row for row in documents.tolist() if row not in self.rejected], np.int64)
 
     def _verifier(self, shared: Integers) -> Comparison:
         """Return the comparison of the documents that share a bucket."""
@@ -275,6 +298,7 @@ class Corpus:
         self, buckets: Buckets, turned_away: Integers, shared: Integers
     ) -> list[FullBucket]:
         full = np.flatnonzero(turned_away[: len(buckets.sizes)])
+        full = full[buckets.band_of[full] < self.options.hash_tables.count]
         if not full.size:
             return []
         members, starts = buckets.members()
@@ -380,6 +404,8 @@ def dedup(
     text: str | Sequence[str] = "text",
     id: str | None = None,
     within: str | None = None,
+    decisions: DecisionSource | None = None,
+    same_ids: bool = False,
     key: bytes | Key | None = None,
     **options: Unpack[MatchingOptions],
 ) -> Result:
@@ -392,6 +418,9 @@ def dedup(
             (`"doc.text"`), or several (`["title", "body"]`), joined by a blank line.
         id: The column that names them; by default `id` if there is one, else their positions.
         within: Compare only documents with the same value in this column; by default all.
+        decisions: What people decided about documents and pairs, which goes before the comparison:
+            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+        same_ids: Obey decisions that were made about other documents: each id names the same one.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: The matching options, which determine what counts as similar and which copy is
             kept; see docs/command-line.md.
@@ -407,6 +436,9 @@ def dedup(
     """
     secret = to_key(key)
     chosen = Options.of(key=secret, **options)
+    said = load_decisions(decisions, chosen.cluster)
+    if said is not None and not same_ids:
+        said.check_documents("decisions", None)
     columns = Columns(
         text=join_names(text),
         id=id,
@@ -431,10 +463,12 @@ def dedup(
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
         first.add(documents.texts)
-    decisions = corpus.decide()
+    if said is not None:
+        names = map(str, list_ids(ids))
+        corpus.overrides = Overrides.of(said, number_names(said.names, names))
     return Result(
         chosen,
-        decisions,
+        corpus.decide(),
         corpus.rejected,
         ids,
         corpus.pairs,
@@ -443,6 +477,7 @@ def dedup(
         corpus.compare,
         corpus.undistinguished(),
         first.look(),
+        corpus.overrides,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from html import escape
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.cluster import KeepList, Pairs
+from neardup.cluster import DROPPED, KeepList, Pairs
 from neardup.errors import UsageError
 from neardup.explanation import (
     REMOVED,
@@ -25,6 +25,7 @@ from neardup.explanation import (
 )
 from neardup.first_look import FirstLook
 from neardup.options import Options
+from neardup.overrides import Overrides
 from neardup.wording import (
     ComparedPair,
     TextDifference,
@@ -36,6 +37,7 @@ from neardup.wording import (
     explain_vetoed,
     format_advice,
     format_counts,
+    format_decisions,
     format_example,
     format_largest_clusters,
     format_method,
@@ -64,19 +66,23 @@ SHOWN_CLUSTERS, SHOWN_COPIES = 10, 5
 class Removed:
     """A removed document and its witness, the kept document that it is similar to.
 
+    A document that people dropped has no witness and no cluster, and its similarity is NaN.
+
     Attributes:
         id: The id of the removed document.
         witness: The id of its witness.
         similarity: How similar the two are, by the measure of the run.
         exact: Whether the similarity is exact, not estimated from signatures.
         cluster: The row of the witness, which names the cluster.
+        decision: The decisions of people because of which it is removed; None if there are none.
     """
 
     id: Any
     witness: Any
     similarity: float
     exact: bool
-    cluster: int
+    cluster: int | None
+    decision: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,7 @@ class Result:
         compare: Compares two documents by their rows.
         undistinguished: The decisions if nothing distinguished documents; None if nothing does.
         look: What the first documents are like.
+        overrides: What people decided, which was obeyed; None if nobody did.
 
     >>> import neardup
     >>> result = neardup.dedup(["one and the same text", "One and the same text!", "another"])
@@ -173,6 +180,7 @@ class Result:
         compare: Callable[[int, int], PairFacts],
         undistinguished: KeepList | None = None,
         look: FirstLook | None = None,
+        overrides: Overrides | None = None,
     ) -> None:
         self.options = options
         self.ignored = ignored
@@ -184,6 +192,7 @@ class Result:
         self._find_pairs = pairs
         self._compare = compare
         self._undistinguished = undistinguished
+        self.overrides = overrides
 
     def __len__(self) -> int:
         return len(self._decisions.witness)
@@ -191,12 +200,7 @@ class Result:
     @cached_property
     def ids(self) -> list[Any]:
         """The ids of all documents in input order; the row number where a document has none."""
-        values = [
-            value
-            for batch in self._id_batches
-            for value in (batch if isinstance(batch, list) else batch.to_pylist())
-        ]
-        return [row if value is None else value for row, value in enumerate(values)]
+        return list_ids(self._id_batches)
 
     @property
     def decisions(self) -> KeepList:
@@ -257,7 +261,8 @@ class Result:
         """The kept documents with the ones removed because of them, the largest cluster first."""
         copies: dict[int, list[Any]] = {}
         for row in self._decisions.removed.tolist():
-            copies.setdefault(int(self._decisions.witness[row]), []).append(self.ids[row])
+            if (witness := int(self._decisions.witness[row])) >= 0:
+                copies.setdefault(witness, []).append(self.ids[row])
         clusters = [Cluster(self.ids[row], row, removed) for row, removed in copies.items()]
         return sorted(clusters, key=lambda cluster: (-cluster.size, cluster.row))
 
@@ -374,7 +379,7 @@ class Result:
         row = self._row_of(id) if row is None else self._checked_row(row)
         if other is None and other_row is None:
             verdict = self._explain(row)
-            if data is None or verdict.verdict != REMOVED:
+            if data is None or verdict.witness is None:
                 return verdict
             found = self._differences(data, int(self._decisions.witness[row]), row)
             return replace(verdict, differences=tuple(starmap(TextDifference, found)))
@@ -396,12 +401,17 @@ class Result:
         if not self._decisions.kept[row]:
             removed = self._removed(row)
             return explain_removed(
-                self.options, name, removed.witness, removed.similarity, removed.exact
+                self.options,
+                name,
+                removed.witness,
+                removed.similarity,
+                removed.exact,
+                removed.decision,
             )
         copies = int(np.count_nonzero(self._decisions.witness == row))
         others = self._undistinguished
         if others is None or others.witness[row] < 0:
-            return explain_kept(name, copies)
+            return explain_kept(name, copies, self._decision_about(row))
         witness, similarity = self.ids[int(others.witness[row])], float(others.similarity[row])
         return explain_vetoed(self.options, name, copies, witness, similarity)
 
@@ -412,11 +422,22 @@ class Result:
             facts = self._compare(a, b)
         one, other = (
             DecidedDocument(
-                verdict.id, verdict.verdict, verdict.witness if verdict.verdict == REMOVED else None
+                verdict.id,
+                verdict.verdict,
+                verdict.witness if verdict.verdict == REMOVED else None,
+                self._decision_about(row),
             )
-            for verdict in decided
+            for row, verdict in zip((a, b), decided, strict=True)
         )
         return explain_pair(self.options, one, other, facts)
+
+    def _decision_about(self, row: int) -> str | None:
+        """Return what people decided about a document; of a removed one, what removed it."""
+        if self.overrides is None:
+            return None
+        if self._decisions.kept[row]:
+            return self.overrides.explain_kept(row)
+        return self.overrides.explain(row, int(self._decisions.witness[row]))
 
     def _checked_row(self, row: int) -> int:
         if not isinstance(row, int) or not 0 <= row < len(self):
@@ -437,6 +458,8 @@ class Result:
         ]
         if options.distinguish:
             lines.append(format_vetoed(len(self.vetoed), options.distinguish))
+        if self.overrides is not None:
+            lines.append(format_decisions(self.overrides.described))
         if str(options.strip):
             lines.append(format_strip(options.strip, len(self.ignored)))
         if self._decisions.undated:
@@ -447,7 +470,7 @@ class Result:
             )
         lines += [
             format_example(options, repr(removed.id), repr(removed.witness), removed.similarity)
-            for removed in self.removed[:3]
+            for removed in [one for one in self.removed if one.cluster is not None][:3]
         ]
         reasons = Counter(self._rejected.values())
         lines += format_rejected(dict(reasons.most_common()), len(self._rejected))
@@ -459,7 +482,8 @@ class Result:
 
         Its columns are `id`, `decision` (`kept`, `removed` or `rejected`), `witness` and
         `similarity` of removed documents, `cluster` (the row of the kept document) and `reason` of
-        rejected ones. Ids have the type of their column; ids of several types become strings.
+        rejected ones and of those that people removed. Ids have the type of their column; ids of
+        several types become strings.
 
         >>> import neardup
         >>> table = neardup.dedup(["the same", "The same!", ""]).to_arrow()
@@ -468,7 +492,19 @@ class Result:
         """
         from neardup.result_table import decisions_table
 
-        return decisions_table(self.ids, self._decisions, self._rejected)
+        reasons = dict(self._rejected)
+        if self.overrides is not None:
+            reasons |= self._decided_removals()
+        return decisions_table(self.ids, self._decisions, reasons)
+
+    def _decided_removals(self) -> Iterator[tuple[int, str]]:
+        """Yield the rows that are removed because of decisions, each with these."""
+        assert self.overrides is not None  # noqa: S101
+        for row in self.overrides.documents.tolist():
+            witness = int(self._decisions.witness[row])
+            removed = witness >= 0 or witness == DROPPED
+            if removed and (said := self.overrides.explain(row, witness)):
+                yield row, said
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all decisions as a pandas DataFrame, with the columns of `to_arrow`."""
@@ -530,10 +566,11 @@ class Result:
         witness = int(self._decisions.witness[row])
         return Removed(
             self.ids[row],
-            self.ids[witness],
+            self.ids[witness] if witness >= 0 else None,
             float(self._decisions.similarity[row]),
             bool(self._decisions.exact[row]),
-            witness,
+            witness if witness >= 0 else None,
+            self._decision_about(row),
         )
 
     @property
@@ -559,6 +596,20 @@ class Result:
         return f"<p>{escape(repr(self))}</p>" + html_table(
             label, ("kept document", "documents", "removed"), rows
         )
+
+
+def list_ids(batches: Iterable[pa.Array | list[Any]]) -> list[Any]:
+    """Return the ids of all documents; the row number where a document has none.
+
+    Args:
+        batches: The ids, batch after batch; null where a document has none.
+    """
+    values = (
+        value
+        for batch in batches
+        for value in (batch if isinstance(batch, list) else batch.to_pylist())
+    )
+    return [row if value is None else value for row, value in enumerate(values)]
 
 
 def _list_copies(cluster: Cluster) -> str:

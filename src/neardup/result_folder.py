@@ -18,14 +18,18 @@ from neardup.corpus.documents import make_strings
 from neardup.corpus.frames import read_data, take_rows
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, write_json, write_text
+from neardup.pipeline.decided import write_decided
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import RUN_FILE, output_folder
 from neardup.pipeline.record import LISTED_BUCKETS, RunCounts, describe_ignored_lines, describe_run
 from neardup.pipeline.stages.decide import RoundTally
+from neardup.pipeline.stages.removed import RemovedBatch
 from neardup.pipeline.stages.tables import (
     SAMPLED_CLUSTERS,
     SAMPLED_COPIES,
     cut_text,
+    removed_columns,
+    write_removed,
     write_samples,
 )
 from neardup.report.differences import TextPiece, compare_texts
@@ -95,15 +99,18 @@ def _require_same(result: Result, data: Any) -> None:
 def _write_run(result: Result, folder: Path, data: Any) -> None:
     documents = _ResultLookup(result, data)
     removed, others = result.decisions.removed, result.undistinguished
-    with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
-        table.add(_removed_columns(documents, result.decisions, removed))
+    batches = [_removed_batch(result.decisions, removed)]
+    write_removed(folder, documents, batches, 0, result.overrides)
+    if result.overrides is not None:
+        write_decided(folder, documents, batches, 0, result.overrides, result.decisions.kept)
     vetoed = None
     if others is not None:
         rows = np.flatnonzero(result.decisions.kept & (others.witness >= 0))
         vetoed = len(rows)
         with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
-            table.add(_removed_columns(documents, others, rows))
-    leaders, copies = np.unique(result.decisions.witness[removed], return_counts=True)
+            table.add(removed_columns(documents, _removed_batch(others, rows)))
+    witnesses = result.decisions.witness[removed]
+    leaders, copies = np.unique(witnesses[witnesses >= 0], return_counts=True)
     file, row = documents.place(leaders)
     with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
         sizes = copies.astype(np.int64) + 1
@@ -120,24 +127,11 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
     write_json(folder / RUN_FILE, _describe(result, Counter(reasons), vetoed))
 
 
-def _removed_columns(
-    documents: _ResultLookup, decisions: KeepList, rows: Integers
-) -> dict[str, Any]:
-    """Return the columns of removed.parquet for these removed documents."""
-    witnesses = decisions.witness[rows]
-    file, row = documents.place(rows)
-    witness_file, witness_row = documents.place(witnesses)
-    return {
-        "id": documents.names(rows),
-        "file": file,
-        "row": row,
-        "witness": documents.names(witnesses),
-        "witness_file": witness_file,
-        "witness_row": witness_row,
-        "similarity": decisions.similarity[rows],
-        "exact": decisions.exact[rows],
-        "cluster": witnesses,
-    }
+def _removed_batch(decisions: KeepList, rows: Integers) -> RemovedBatch:
+    """Return some removed documents with their witnesses."""
+    return RemovedBatch(
+        rows, decisions.witness[rows], decisions.similarity[rows], decisions.exact[rows]
+    )
 
 
 def _write_samples(
@@ -169,6 +163,7 @@ def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict
             reasons,
             vetoed=vetoed,
             undated=decisions.undated,
+            dropped=None if result.overrides is None else decisions.dropped,
         ),
     )
     # Rounds are those of the engine for files; how many comparisons failed is not counted here.
@@ -187,6 +182,8 @@ def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict
     ]
     described["full_buckets"] = {"count": len(decisions.full_buckets), "listed": full}
     described |= {"pairs": None, "skipped_files": [], "inputs": []}
+    if result.overrides is not None:
+        described["decisions"] = result.overrides.described
     return described | describe_ignored_lines(result.ignored)
 
 

@@ -8,35 +8,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from neardup.cluster import REJECTED, KeepList
+from neardup.cluster import DROPPED, REJECTED, KeepList
 
 DECISIONS = ("rejected", "kept", "removed")
 
 
 def decisions_table(
-    ids: Sequence[Any], decisions: KeepList, rejected_rows: Mapping[int, str]
+    ids: Sequence[Any], decisions: KeepList, reasons: Mapping[int, str]
 ) -> pa.Table:
     """Return id, decision, witness, similarity, cluster and reason of each document.
 
     Args:
         ids: The ids of all documents.
         decisions: The witness and similarity of each document.
-        rejected_rows: Row -> reason, of the documents that could not be compared.
+        reasons: Row -> reason, of documents that could not be compared or that people removed.
     """
     witness = decisions.witness
-    removed, rejected = witness >= 0, witness == REJECTED
-    kind = np.where(removed, 2, np.where(rejected, 0, 1)).astype(np.int8)
+    similar, dropped, rejected = witness >= 0, witness == DROPPED, witness == REJECTED
+    kind = np.where(similar | dropped, 2, np.where(rejected, 0, 1)).astype(np.int8)
     names = _id_column(ids)
-    cluster = np.where(removed, witness, np.arange(len(witness)))
-    reasons = [rejected_rows.get(row) for row in range(len(witness))]
+    cluster = np.where(similar, witness, np.arange(len(witness)))
     return pa.table(
         {
             "id": names,
             "decision": pa.DictionaryArray.from_arrays(kind, list(DECISIONS)).cast(pa.string()),
-            "witness": names.take(pa.array(witness, mask=~removed)),
-            "similarity": pa.array(decisions.similarity, mask=~removed),
-            "cluster": pa.array(cluster, mask=rejected),
-            "reason": pa.array(reasons, pa.string()),
+            "witness": names.take(pa.array(witness, mask=~similar)),
+            "similarity": pa.array(decisions.similarity, mask=~similar),
+            "cluster": pa.array(cluster, mask=rejected | dropped),
+            "reason": pa.array([reasons.get(row) for row in range(len(witness))], pa.string()),
         }
     )
 

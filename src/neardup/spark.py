@@ -26,6 +26,7 @@ from neardup.wording import (
     explain_rejected,
     explain_removed,
     format_counts,
+    format_decisions,
     format_example,
     format_largest_clusters,
     format_method,
@@ -36,6 +37,7 @@ from neardup.wording import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from neardup.formats.decisions import DecisionSource
     from neardup.pipeline.backends.spark_dataframes import DataFrameRun
     from neardup.pipeline.record import FinishedRun
 
@@ -51,6 +53,8 @@ def dedup(
     text: str | Sequence[str] = "text",
     within: str | None = None,
     against: DataFrame | None = None,
+    decisions: DecisionSource | None = None,
+    same_ids: bool = False,
     key: bytes | Key | None = None,
     work: str | None = None,
     memory: int | None = None,
@@ -75,6 +79,10 @@ def dedup(
         within: Compare only documents with the same value in this column.
         against: An earlier DataFrame with the same columns. Its documents rank before all others
             and are never removed; its ids must differ from those of `df`.
+        decisions: What people decided about documents and pairs, which goes before the comparison:
+            a file that `neardup review` has exported, or `neardup.decisions.Decision`s. Ids are
+            strings in it, those of timestamps microseconds, those of bytes hexadecimal digits.
+        same_ids: Obey decisions that were made about files: each id names the same document.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         work: The path of an empty folder for the files between the stages, which the driver and all
             executors see by this path, such as on a network file system. Default: with a local
@@ -112,6 +120,7 @@ def dedup(
     spark = _session_of(df)
 
     from neardup.corpus.columns import Source
+    from neardup.formats.decisions import load_decisions
     from neardup.pipeline.backends.spark import TASK_MEMORY, SparkBackend
     from neardup.pipeline.backends.spark_dataframes import DataFrameInput, DataFrameRun
     from neardup.pipeline.backends.spark_session import check_executors
@@ -120,6 +129,9 @@ def dedup(
     from neardup.pipeline.job import Job, make_columns
     from neardup.runtime import SILENT
 
+    said = load_decisions(decisions, chosen.cluster)
+    if said is not None and not same_ids:
+        said.check_documents("decisions", None)
     new = DataFrameInput(df, make_columns(chosen, text, id, within, None))
     earlier = None
     if against is not None:
@@ -134,6 +146,8 @@ def dedup(
         budget=Budget(memory or TASK_MEMORY),
         kept=False,
         key=secret,
+        decisions=said,
+        same_ids=True,
         backend=SparkBackend(lambda: spark),
     )
     with shared_folder(spark, work) as folder:
@@ -215,7 +229,10 @@ class SparkResult:
 
     @property
     def removed(self) -> DataFrame:
-        """The removed documents with their witnesses: (id, witness, similarity, exact)."""
+        """The removed documents with their witnesses: (id, witness, similarity, exact).
+
+        With `decisions` also `decision`: those of people because of which it is removed.
+        """
         return self._run.table("removed")
 
     @property
@@ -319,6 +336,8 @@ class SparkResult:
             format_counts(**{name: counts[name] for name in names}),
             format_method(options, options.meeting.probability(options.threshold)),
         ]
+        if decisions := self.record.get("decisions"):
+            lines.append(format_decisions(decisions))
         if str(options.strip):
             lines.append(format_strip(options.strip, 0))
         if undated := counts.get("undated"):

@@ -100,10 +100,17 @@ def describe_counts(counts: Mapping[str, int]) -> str:
     )
 
 
-def explain_kept(name: Any, copies: int) -> Verdict:
-    """Return the verdict about a kept document; `copies` were removed because of it."""
+def explain_kept(name: Any, copies: int, decision: str | None = None) -> Verdict:
+    """Return the verdict about a kept document.
+
+    Args:
+        name: Its id.
+        copies: How many documents were removed because of it.
+        decision: What people decided about it, if they did.
+    """
     also = f"; {copies} removed because of it" if copies else ""
-    return Verdict(name, "kept", f"{name!r} was kept{also}")
+    said = f"; decided about it: {decision}" if decision else ""
+    return Verdict(name, "kept", f"{name!r} was kept{also}{said}")
 
 
 def explain_vetoed(
@@ -123,11 +130,28 @@ def explain_rejected(name: Any, reason: str) -> Verdict:
 
 
 def explain_removed(
-    options: Options, name: Any, witness: Any, similarity: float, exact: bool
+    options: Options,
+    name: Any,
+    witness: Any,
+    similarity: float,
+    exact: bool,
+    decision: str | None = None,
 ) -> Verdict:
-    """Return the verdict about a removed document."""
+    """Return the verdict about a removed document.
+
+    Args:
+        options: The options of the run.
+        name: Its id.
+        witness: The id of its witness; None if people dropped it.
+        similarity: How similar the two are.
+        exact: Whether that is exact.
+        decision: The decisions of people because of which it is removed, if there are any.
+    """
+    if witness is None:
+        return Verdict(name, "removed", f"{name!r} was removed: {decision}")
     how = f"exact {name_measure(options)}" if exact else name_estimate(options)
-    judged = f"{how} of {options.spec.shingle} shingles{_judgement(options)}"
+    decisive = f", decided: {decision}" if decision else _judgement(options)
+    judged = f"{how} of {options.spec.shingle} shingles{decisive}"
     likeness = describe_likeness(options, format_similarity(similarity), repr(witness))
     sentence = f"{name!r} was removed: {likeness}, which was kept ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
@@ -176,6 +200,28 @@ def format_vetoed(count: int, distinguish: Distinguish) -> str:
     """Return how many documents are kept because something distinguishes them, as a line."""
     are = "document is" if count == 1 else "documents are"
     return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
+
+
+def describe_decisions(counts: Mapping[str, int]) -> str:
+    """Return how many decisions of people were obeyed.
+
+    Args:
+        counts: What run.json says of them.
+
+    >>> describe_decisions({"in_force": 12, "documents": 15, "missing": 1})
+    '12 decisions of people about 15 documents; 1 more document is not there'
+    """
+    missing = counts["missing"]
+    gone = f"; {missing:,} more {'document is' if missing == 1 else 'documents are'} not there"
+    return (
+        f"{format_count(counts['in_force'], 'decision')} of people about "
+        f"{format_count(counts['documents'], 'document')}{gone if missing else ''}"
+    )
+
+
+def format_decisions(counts: Mapping[str, int]) -> str:
+    """Return how many decisions of people were obeyed, as a line."""
+    return f"decided             {describe_decisions(counts)}"
 
 
 def format_indexed_before(before: int, documents: int, former: str | None) -> str:

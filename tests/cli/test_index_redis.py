@@ -65,6 +65,16 @@ def test_documents_are_queried_explained_and_removed(place: str) -> None:
     assert json.loads(neardup("index", "get", place, "doc-2", "--json").out)["status"] == "new"
 
 
+def test_forget(place: str) -> None:
+    assert neardup("index", "forget", place, "--older-than", "1d", "--dry-run").code == 0
+    young = neardup("index", "forget", place, "--older-than", "1d")
+    assert young.out.startswith("0 removed, which were added before"), young
+    where = f"{place}-forgotten"
+    assert neardup("index", "build", where, "posts.jsonl", "-q").code == 0
+    ran = neardup("index", "forget", where, "--older-than", "0.001s", "--json")
+    assert json.loads(ran.out)["index_documents"] == 0, ran
+
+
 def test_stats_verify_and_repair(place: str) -> None:
     plain = neardup("index", "stats", place)
     assert "servers" in plain.out and "disk" not in plain.out, plain

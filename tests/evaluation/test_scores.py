@@ -13,12 +13,12 @@ from neardup.evaluation.results import format_as_good
 from neardup.evaluation.scores import (
     LOWEST,
     Scores,
-    Share,
     adjusted_rand,
     components,
     note_easy_labels,
     sweep_thresholds,
 )
+from neardup.evaluation.shares import Share
 
 labelled = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=60)
 clusterings = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=30)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import batch_engine
 from support.index_corpora import decided, ids_of
+from support.redis_index import fresh_address
 
 from neardup import Index
 from neardup.errors import ParameterError, UsageError
@@ -40,10 +44,18 @@ def texts(count: int) -> list[str]:
     ]
 
 
-def aged(folder: Path, count: int = 60, clock: Clock | None = None) -> tuple[Index, Clock]:
+@pytest.fixture(params=["folder", "Redis"])
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
+    """Returns where another new index may be."""
+    names = itertools.count()
+    on_redis = request.param == "Redis"
+    return fresh_address if on_redis else lambda: tmp_path / f"index-{next(names)}"
+
+
+def aged(place: Any, count: int = 60, clock: Clock | None = None) -> tuple[Index, Clock]:
     """An index to which documents were added, one a day; the last one today."""
     clock = clock or Clock()
-    index = Index.open(folder, clock=clock, **POINT)
+    index = Index.open(place, clock=clock, **POINT)
     for at, text in enumerate(texts(count)):
         clock.now = NOW - (count - 1 - at) * DAY
         index.add(str(at), text, metadata={"seen": clock.now} if at % 3 else None)
@@ -52,13 +64,13 @@ def aged(folder: Path, count: int = 60, clock: Clock | None = None) -> tuple[Ind
 
 @pytest.mark.parametrize("sizes", [(8_192, 512, 65_536), (7, 2, 5)])
 def test_what_is_forgotten_is_decided_as_if_it_was_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int]
+    fresh: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int]
 ) -> None:
     monkeypatch.setattr(expiry, "NUMBERS_AT_ONCE", sizes[0])
     monkeypatch.setattr(removal, "SLICE_DOCUMENTS", sizes[1])
     monkeypatch.setattr(expiry, "TOGETHER", sizes[2])
-    index, _ = aged(tmp_path / "a")
-    other, _ = aged(tmp_path / "b")
+    index, _ = aged(fresh())
+    other, _ = aged(fresh())
     gone = ids_of(texts(60))[:30]
     with index, other:
         assert index.forget("29.5d", dry_run=True).documents == 30
@@ -78,8 +90,8 @@ def test_what_is_forgotten_is_decided_as_if_it_was_removed(
 
 
 @pytest.mark.parametrize("value", [NOW - 90 * DAY, "2020-01-31", 1_580_428_800_000, "1580428800"])
-def test_dates_of_metadata(tmp_path: Path, value: object) -> None:
-    with Index.open(tmp_path, clock=Clock(), **POINT) as index:
+def test_dates_of_metadata(fresh: Callable[[], Any], value: object) -> None:
+    with Index.open(fresh(), clock=Clock(), **POINT) as index:
         metadata = [{"page": {"seen": value}}, {"page": {"seen": NOW}}, None, {"page": "2001"}]
         index.add_batch(ids_of(metadata), texts(5)[:1] * 4, metadata=metadata)
         result = index.forget("30d", by="page.seen")
@@ -88,8 +100,8 @@ def test_dates_of_metadata(tmp_path: Path, value: object) -> None:
         assert index.get("1").status == "new" and index.verify() == []
 
 
-def test_a_document_that_was_renewed_meanwhile_stays(tmp_path: Path) -> None:
-    index, _ = aged(tmp_path)
+def test_a_document_that_was_renewed_meanwhile_stays(fresh: Callable[[], Any]) -> None:
+    index, _ = aged(fresh())
     with index:
         work = index.forget_in_steps("30d", by="seen")
         for _ in work.find():
@@ -103,14 +115,14 @@ def test_a_document_that_was_renewed_meanwhile_stays(tmp_path: Path) -> None:
         assert index.get("1") is not None and index.get("2") is not None
 
 
-def test_metadata_without_the_field_is_an_error_that_names_it(tmp_path: Path) -> None:
-    index, _ = aged(tmp_path)
+def test_metadata_without_the_field_is_an_error_that_names_it(fresh: Callable[[], Any]) -> None:
+    index, _ = aged(fresh())
     with index:
         for dry_run in (True, False):
             with pytest.raises(UsageError, match=r"none of 60 documents has a date in .*'saw'"):
                 index.forget("1d", by="saw", dry_run=dry_run)
         assert len(index) == 60
-    with Index.open(tmp_path / "empty") as empty:
+    with Index.open(fresh()) as empty:
         assert empty.forget("1d", by="saw").examined == 0
 
 
@@ -158,8 +170,8 @@ def test_a_field_with_a_dot_in_its_name_is_found_first() -> None:
     assert read_date('{"a": "Mon, 15 Jan 2024 00:00:00 GMT"}', "a") == moment.timestamp()
 
 
-def test_a_clock_that_goes_back_forgets_nothing_too_early(tmp_path: Path) -> None:
-    index, clock = aged(tmp_path)
+def test_a_clock_that_goes_back_forgets_nothing_too_early(fresh: Callable[[], Any]) -> None:
+    index, clock = aged(fresh())
     with index:
         clock.now = NOW - 200 * DAY
         index.add("late", "added while the clock was wrong")
@@ -169,9 +181,9 @@ def test_a_clock_that_goes_back_forgets_nothing_too_early(tmp_path: Path) -> Non
         assert index.get("late") is None and index.verify() == []
 
 
-def test_dry_run_reads_beside_a_process_that_writes(tmp_path: Path) -> None:
-    index, clock = aged(tmp_path)
-    with index, Index.open(tmp_path, read_only=True, clock=clock) as reader:
+def test_dry_run_reads_beside_a_process_that_writes(fresh: Callable[[], Any]) -> None:
+    index, clock = aged(place := fresh())
+    with index, Index.open(place, read_only=True, clock=clock) as reader:
         assert reader.forget("29.5d", dry_run=True).documents == 30
         with pytest.raises(UsageError, match="read-only"):
             reader.forget("29.5d")

@@ -14,7 +14,8 @@ from neardup.errors import ColumnError, InputError
 from neardup.evaluation.golden import load_golden
 from neardup.evaluation.operating_point import GoldenFinder, read_named_data
 from neardup.evaluation.results import format_summary
-from neardup.evaluation.scores import Share, components
+from neardup.evaluation.scores import components
+from neardup.evaluation.shares import Share
 from neardup.planner.held_out import FOLDS, HeldOutPairs, deal_out
 from neardup.planner.label_choice import LabelChoice, LabelledDocuments, choose_by_labels
 from neardup.planner.shingle_comparison import ComparedShingle
@@ -350,3 +351,21 @@ def test_tune_recommends_what_labels_choose():
     assert tuned.to_json()["labels"] == tuned.labels.to_json()
     page = tuning_page(tuned)
     assert "By labels" in page and "no document has a part in the choice that judges it" in page
+
+
+def test_pairs_that_stand_for_many_count_as_many():
+    """At 0.5 all duplicates and some others reach it, at 0.7 few duplicates: what is more?"""
+    rows, pairs = posts(60, changed=2)
+    alike, golden = {a for a, *_ in pairs[::6]}, []
+    for a, b, label in pairs:
+        golden.append((a, b, label, 100.0 if a in alike else 1.0))
+    weighted = choose(rows, golden, shingles=())
+    plain = choose(rows, pairs, shingles=())
+    assert weighted.golden.weights is not None and plain.golden.weights is None
+    assert weighted.default.tp == plain.default.tp
+    labels, weight = weighted.golden.label, weighted.golden.weights.weight
+    found = weighted.default.estimated.recall.value
+    assert found == pytest.approx(weighted.default.recall.value) and plain.default.estimated is None
+    assert weight[labels].sum() == pytest.approx(20 * 100 + 40)
+    assert "that the labelled ones stand for" in " ".join(weighted.sentences())
+    assert "that the labelled ones stand for" not in " ".join(plain.sentences())

@@ -12,6 +12,7 @@ from support.review_server import ReviewServer
 from support.reviewer import DOCUMENTS, PORT, Reviewer
 
 from neardup.review.desk import ReviewDesk
+from neardup.review.run_subject import RunSubject
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def review(make_run: Callable[..., Path]) -> Iterator[Callable[..., Reviewer]]:
     desks: list[ReviewDesk] = []
 
     def open_review(run: Path | None = None, who: str = "ann") -> Reviewer:
-        desk = ReviewDesk(make_run() if run is None else run, who, PORT)
+        desk = ReviewDesk(RunSubject(make_run() if run is None else run), who, PORT)
         desks.append(desk)
         desk.index.wait()
         return Reviewer(desk)

@@ -19,6 +19,7 @@ from neardup.errors import Conflict, FormatError, OutputError
 from neardup.formats.decisions import read_decisions
 from neardup.review.desk import ReviewDesk
 from neardup.review.journal import DecisionJournal, NewDecision
+from neardup.review.run_subject import RunSubject
 
 
 @pytest.fixture
@@ -278,7 +279,7 @@ def test_run_whose_inputs_changed_says_so_and_shows_what_is_stored(review):
     page = again.get("/pair/0")
     assert "<ins>" in page  # the run has stored texts of its largest clusters
     (again.desk.run / "samples.parquet").unlink()
-    other = Reviewer(ReviewDesk(again.desk.run, "bob", 8123))
+    other = Reviewer(ReviewDesk(RunSubject(again.desk.run), "bob", 8123))
     assert "has changed since the run" in other.get("/pair/0")
     other.decide("same", 0)
     source.unlink()

@@ -57,7 +57,28 @@ def test_search_finds_ids_paths_and_documents_without_copies(review):
     kept = table(reviewer.desk.run, "clusters")[0]
     assert "/cluster/" in reviewer.get(f"/clusters?q={kept['file']}:{kept['row']}")
     assert "/pair/" in reviewer.get("/clusters?q=exts")
-    assert "No id or path" in reviewer.get("/clusters?q=nothing")
+    assert "No id, path or text" in reviewer.get("/clusters?q=nothing")
+
+
+def test_search_finds_words_of_texts(review):
+    reviewer = review()
+    text = next(one["text"] for one in DOCUMENTS if one["id"] == "b0")
+    page = reviewer.get(f"/clusters?q={' '.join(text.split()[:6]).upper()}")
+    assert "Kept documents with copies: 1" in page and "Removed documents: 3" in page
+    assert "Look in the texts" in reviewer.get("/clusters?q=a1")
+    assert "No id, path or text" in reviewer.get("/clusters?q=a1&texts=1")
+    (reviewer.desk.run.parent / "texts.jsonl").unlink()
+    assert "No id, path or text" in reviewer.get(f"/clusters?q={text[:40]}")
+
+
+def test_ten_thousand_documents_without_copies(make_run, review):
+    documents = [{"id": f"d{n}", "text": f"alone {n} {n * 7} {n * 13}"} for n in range(10_000)]
+    reviewer = review(make_run(documents))
+    assert "No duplicate among 10,000 documents" in reviewer.get("/")
+    assert "There is no cluster here" in reviewer.get("/clusters")
+    assert "That was the last one" in reviewer.get("/next")
+    assert "There is none" in reviewer.get("/bulk?least=0&most=1")
+    assert "Only kept documents without copies" in reviewer.get("/clusters?q=alone")
 
 
 def test_document_is_explained_and_compared(review):

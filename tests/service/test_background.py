@@ -376,6 +376,21 @@ def test_golden_set_without_texts_is_scored_by_the_index_alone(folder, index):
     assert score_golden_set(golden, index)["index"].tn == 29, "what is not there can't be judged"
 
 
+def test_pairs_that_stand_for_others_are_weighed(folder, index):
+    """Half of the duplicates stand for nine pairs each: recall is that of all pairs."""
+    add(index, SET.rows)
+    plain = score_golden_set(GoldenSet.read(folder / "golden.tsv"), index)["index"]
+    found = {True: [], False: []}
+    for a, b, label in SET.golden:
+        found[index.get(a).cluster == index.get(b).cluster].append((a, b, label))
+    rows = [(*pair, 9 if same else 1) for same, pairs in found.items() for pair in pairs]
+    with open(folder / "weighted.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id1", "id2", "label", "weight"), *rows])
+    weighted = score_golden_set(GoldenSet.read(folder / "weighted.csv"), index)["index"]
+    assert weighted.tp == plain.tp and weighted.fn == plain.fn > 0
+    assert weighted.recall.value == pytest.approx(9 * plain.tp / (9 * plain.tp + plain.fn))
+
+
 def test_golden_texts_can_be_a_column_of_the_labels(tmp_path, index):
     rows = [(id, f"c{id[1:]}", TEXT_OF[id]) for id in ("a0", "b0", "a1", "b1", "a2")]
     with open(tmp_path / "golden.csv", "w", newline="") as file:

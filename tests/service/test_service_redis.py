@@ -217,3 +217,23 @@ def test_rolling_restart_loses_nothing(place: str, tmp_path: Path) -> None:
             assert index.verify() == []
             kept = [id for id in senders.acknowledged if index.get(id).status == "new"]
             assert len(kept) <= 50
+
+
+def test_one_service_forgets_for_all(place: str, tmp_path: Path) -> None:
+    options = ("--forget-older-than", "2s", "--forget-by", "seen")
+    first = running(place, *options, log=tmp_path / "a")
+    with first as one, running(place, *options, log=tmp_path / "b") as other:
+        for service in (one, other):
+            service.event("ready")
+        for at in range(6):
+            seen = {"seen": "2020-01-01" if at % 2 else "2120-01-01"}
+            body = {"id": str(at), "text": text(0), "metadata": seen}
+            assert httpx.post(f"{one.url}/v1/documents", json=body, timeout=60).status_code == 200
+        gone = [f"{other.url}/v1/documents/{at}" for at in (1, 3, 5)]
+        wait_for(lambda: all(httpx.get(url).status_code == 404 for url in gone))
+        metrics = [httpx.get(f"{each.url}/metrics").text for each in (one, other)]
+        counts = [text.partition("\nneardup_forgotten_total ")[2].split()[0] for text in metrics]
+        assert sorted(map(float, counts)) == [0.0, 3.0]
+        assert all("neardup_upkeep_failures_total 0.0" in text for text in metrics)
+    with Index.open(place, read_only=True) as index:
+        assert len(index) == 3 and index.verify() == []

@@ -161,6 +161,7 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
+        self.ask("Emulation.setScrollbarsHidden", hidden=True)
 
     def press(self, *keys: str) -> None:
         """Press keys: characters, or names such as Enter."""

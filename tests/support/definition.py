@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neardup import reference
+from neardup.decisions import Decision
+from neardup.decisions import Decisions as Said
 from neardup.lsh.blocks import Blocks
 from neardup.reference import weighted
 from neardup.reference.dates import parse_date
 from neardup.spec import Spec
 
 Row = dict[str, Any]
+Removed = tuple[str | None, float | None, bool]
+"""Witness, similarity, whether that is exact."""
 BANDS, ROWS, SLOTS = 6, 2, 12
 POINT: Row = {"shingle": "word:2", "slots": SLOTS, "bands": BANDS, "rows": ROWS}
 ANY = 1e-9
@@ -29,10 +33,9 @@ class Decisions:
     """An engine's answer, by the ids of the documents."""
 
     kept: list[str]
-    removed: dict[str, tuple[str, float, bool]]
-    """Witness, similarity, whether that is exact."""
+    removed: dict[str, Removed]
     rejected: list[str]
-    vetoed: dict[str, tuple[str, float, bool]] = field(default_factory=dict)
+    vetoed: dict[str, Removed] = field(default_factory=dict)
     """What `distinguish` keeps, with witness, similarity and exactness without it."""
 
 
@@ -165,12 +168,21 @@ class Definition:
     Args:
         documents: The documents to decide about.
         earlier: Documents that came earlier: they rank first and are never removed.
+        said: What people decided.
         **question: Options of `neardup.dedup` that differ from DEFAULTS.
     """
 
     def __init__(
-        self, documents: Sequence[Row], earlier: Sequence[Row] = (), **question: Any
+        self,
+        documents: Sequence[Row],
+        earlier: Sequence[Row] = (),
+        said: Sequence[Decision] = (),
+        **question: Any,
     ) -> None:
+        self.decisions = Said.of(said)
+        self.decisions.check("said")
+        self.said = [(one.action, *one.subject) for one in self.decisions.in_force]
+        self.named = self.decisions.names
         if names := question.pop("text", None):
             documents, earlier = (_joined(part, names) for part in (documents, earlier))
         self.documents, self.earlier = documents, earlier
@@ -216,41 +228,37 @@ class Definition:
 
     def decide(self) -> Decisions:
         """Return the answer."""
-        first: dict[Any, int] = {}
-        for place, content in enumerate(self.content):
-            first.setdefault(content, place)
-        unique = list(first.values())
-        buckets = [self.buckets[place] for place in unique]
-        names = {bucket: number for number, bucket in enumerate(sorted(set().union(*buckets)))}
-        similar = {
-            (i, j): self.sketched.similarity(later, sooner)
-            for j, later in enumerate(unique)
-            if self.ranked[later]["id"] not in self.old
-            for i, sooner in enumerate(unique[:j])
-            if buckets[i] & buckets[j]  # others are never compared
-        }
-        verdicts = reference.keep_list(
-            [{names[bucket] for bucket in mine} for mine in buckets],
-            similar,
+        names = [row["id"] for row in self.ranked]
+        verdicts = reference.keep_decided(
+            names,
+            self.content,
+            self.buckets,
+            self.sketched.similarity,
             self.sketched.threshold,
             self.asked["limit"],
+            self.said,
+            sum(name in self.old for name in names),
         )
-        verdict_of = dict(zip(unique, verdicts, strict=True))
-        removed: dict[str, tuple[str, float, bool]] = {}
-        for place, row in enumerate(self.ranked):
-            best = first[self.content[place]]
-            verdict = verdict_of[best]
-            if verdict is not None:
-                witness = self.ranked[unique[verdict[0]]]["id"]
-                removed[row["id"]] = (witness, verdict[1], self.exact)
-            elif place != best:
-                removed[row["id"]] = (self.ranked[best]["id"], 1.0, True)
+        removed: dict[str, Removed] = {}
+        for place, verdict in enumerate(verdicts):
+            if verdict is None or names[place] in self.old:
+                continue
+            witness, similarity = verdict
+            # Documents that a decision names are compared; other copies are known by their hashes.
+            alike = witness >= 0 and self.content[place] == self.content[witness]
+            known = alike and not self.named & {names[place], names[witness]}
+            removed[names[place]] = (
+                names[witness] if witness >= 0 else None,
+                similarity,
+                (known or self.exact) and witness >= 0,
+            )
         ids = [row["id"] for row in self.documents]
         removed = {id: removed[id] for id in ids if id in removed}
         kept = [id for id in ids if id not in removed.keys() | self.empty]
         vetoed = {}
         if self.asked["distinguish"]:
-            others = Definition(self.documents, self.earlier, **self.asked | {"distinguish": None})
+            question = self.asked | {"distinguish": None}
+            others = Definition(self.documents, self.earlier, self.decisions.given, **question)
             vetoed = {id: one for id, one in others.decide().removed.items() if id in kept}
         return Decisions(kept, removed, [id for id in ids if id in self.empty], vetoed)
 
@@ -261,26 +269,64 @@ class Definition:
         assert sorted([*got.kept, *got.removed, *got.rejected]) == sorted(ids)
         assert set(got.rejected) == self.empty & set(ids)
         # 1 and 2: a kept witness of better rank, similar enough, with no chain in between.
-        remaining = {*got.kept, *self.old}
+        dropped, staying = self._decided("drop"), self._decided("keep", "prefer")
+        remaining = {*got.kept, *self.old} - dropped
+        assert staying <= remaining
         for id, (witness, similarity, exact) in got.removed.items():
+            assert (witness is None) == (id in dropped)
+            if witness is None:
+                assert (similarity, exact) == (None, False)
+                continue
             later, sooner = self.place[id], self.place[witness]
             assert witness in remaining
-            assert sooner < later
-            if self.content[later] == self.content[sooner]:
+            assert self._rank(witness) < self._rank(id)
+            assert not self.are_different(id, witness)
+            if self.content[later] == self.content[sooner] and not {id, witness} & self.named:
                 assert (similarity, exact) == (1.0, True)
             else:
                 assert similarity == self.sketched.similarity(later, sooner)
-                assert similarity >= self.sketched.threshold
+                assert similarity >= self.sketched.threshold or self.are_same(id, witness)
                 assert exact == self.exact
-        # 3: no two kept documents that share a bucket are similar, up to the limit.
+        # 3: no two kept documents that share a bucket are similar, up to the limit, unless someone
+        # said so.
         if self.asked["limit"] < len(self.ranked):
             return
-        for id in got.kept:
+        for id in set(got.kept) - staying:
             later = self.place[id]
             for other in remaining - self.empty:
+                if self._rank(other) >= self._rank(id) or self.are_different(id, other):
+                    continue
                 sooner = self.place[other]
-                if sooner < later and self.buckets[sooner] & self.buckets[later]:
+                assert not self.are_same(id, other)
+                if self.buckets[sooner] & self.buckets[later]:
                     assert self.sketched.similarity(later, sooner) < self.sketched.threshold
+
+    def _decided(self, *actions: str) -> set[str]:
+        """The new documents, none of them empty, that a decision is about."""
+        about = self.decisions.by_document
+        named = {id for id, one in about.items() if one.action in actions}
+        return named & self.place.keys() - self.old
+
+    def _rank(self, id: str) -> tuple[bool, bool, int]:
+        new = id not in self.old
+        preferred = id in self.decisions.by_document and (
+            self.decisions.by_document[id].action == "prefer"
+        )
+        return new, new and not preferred, self.place[id]
+
+    def are_same(self, one: str, other: str) -> bool:
+        """Return whether people called two documents the same, also by way of others."""
+        classes = self.decisions.classes
+        return one in classes and classes[one] == classes.get(other)
+
+    def are_different(self, one: str, other: str) -> bool:
+        """Return whether people called two documents different, or what is the same as they are."""
+        classes = self.decisions.classes
+        pair = {classes.get(name, name) for name in (one, other)}
+        return any(
+            said.action == "different" and {classes.get(name, name) for name in both} == pair
+            for both, said in self.decisions.by_pair.items()
+        )
 
     def pairs(self) -> list[tuple[str, str, float]]:
         """All similar pairs that share a bucket, in input order; for keep=first."""

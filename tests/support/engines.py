@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 import neardup
+from neardup.decisions import Decision
+from neardup.decisions import Decisions as Said
 from neardup.pipeline.run import run_job
 from support import batch_engine
 from support.definition import Decisions, Row
@@ -33,16 +35,21 @@ COLUMNS = (
 )
 
 
-def in_memory(documents: Sequence[Row], options: Row, **how: Any) -> Decisions:
+def in_memory(
+    documents: Sequence[Row], options: Row, *, said: Sequence[Decision] = (), **how: Any
+) -> Decisions:
     table = pa.Table.from_pylist(list(documents), SCHEMA)
-    result = neardup.dedup(table, **options)
+    result = neardup.dedup(table, decisions=said or None, **options)
     assert sum(one.size for one in result.clusters) == len(
-        {*(r.witness for r in result.removed), *(r.id for r in result.removed)}
+        {id for r in result.removed if r.witness is not None for id in (r.id, r.witness)}
     )
     assert {one.reason for one in result.rejected} <= {"empty"}
     return Decisions(
         result.kept,
-        {r.id: (r.witness, r.similarity, r.exact) for r in result.removed},
+        {
+            r.id: (r.witness, None if r.witness is None else r.similarity, r.exact)
+            for r in result.removed
+        },
         [r.id for r in result.rejected],
         {r.id: (r.witness, r.similarity, r.exact) for r in result.vetoed},
     )
@@ -53,7 +60,8 @@ def _of_folder(out: Path) -> Decisions:
     lines = b"".join(data for _, data in sorted(got.kept.items())).splitlines()
     sizes: dict[str, int] = {}
     for row in got.removed:
-        sizes[row["witness"]] = sizes.get(row["witness"], 1) + 1
+        if row["witness"] is not None:
+            sizes[row["witness"]] = sizes.get(row["witness"], 1) + 1
     counted = {row["id"]: row["size"] for row in got.clusters}
     assert {id: counted.get(id) for id in sizes} == sizes
     assert {row["reason"] for row in got.rejected} <= {"empty"}
@@ -66,10 +74,15 @@ def _of_folder(out: Path) -> Decisions:
 
 
 def _job(
-    documents: Sequence[Row], options: Row, folder: Path, earlier: Sequence[Row], **sizes: int
+    documents: Sequence[Row],
+    options: Row,
+    folder: Path,
+    earlier: Sequence[Row],
+    said: Sequence[Decision] = (),
+    **sizes: int,
 ) -> Any:
     paths = batch_engine.write(folder / "in", documents)
-    others: Row = {}
+    others: Row = {"decisions": Said.of(said)} if said else {}
     if earlier:
         others["against"] = (batch_engine.write(folder / "earlier", earlier, files=1)[0],)
     return batch_engine.job(
@@ -84,11 +97,12 @@ def local_files(
     folder: Path,
     earlier: Sequence[Row] = (),
     seed: int = 0,
+    said: Sequence[Decision] = (),
     **how: Any,
 ) -> Decisions:
     """The work is cut into other pieces for every seed."""
     sizes = {"workers": 1 + seed % 2, "shard": 300 + 700 * seed, "chunk": 100 + 150 * seed}
-    run_job(_job(documents, options, folder, earlier, **sizes), batch_engine.Silent())
+    run_job(_job(documents, options, folder, earlier, said, **sizes), batch_engine.Silent())
     return _of_folder(folder / "out")
 
 
@@ -99,10 +113,11 @@ def spark_files(
     folder: Path,
     spark: Any,
     earlier: Sequence[Row] = (),
+    said: Sequence[Decision] = (),
     **how: Any,
 ) -> Decisions:
     """Several shards, so that there are several tasks."""
-    job = _job(documents, options, folder, earlier, shard=2000)
+    job = _job(documents, options, folder, earlier, said, shard=2000)
     run_job(batch_engine.on_spark(spark, job), batch_engine.Silent())
     return _of_folder(folder / "out")
 
@@ -114,6 +129,7 @@ def spark_dataframes(
     spark: Any,
     earlier: Sequence[Row] = (),
     seed: int = 0,
+    said: Sequence[Decision] = (),
     **how: Any,
 ) -> Decisions:
     """Rows come in no order: that of the ids is what counts."""
@@ -125,7 +141,8 @@ def spark_dataframes(
         cells = [tuple(row.values()) for row in pa.Table.from_pylist(shuffled, SCHEMA).to_pylist()]
         return spark.createDataFrame(cells, COLUMNS).repartition(2)
 
-    more = {"against": frame(earlier)} if earlier else {}
+    more: Row = {"against": frame(earlier)} if earlier else {}
+    more |= {"decisions": said} if said else {}
     with neardup.spark.dedup(frame(documents), id="id", **options, **more) as result:
         removed = {
             row["id"]: (row["witness"], row["similarity"], row["exact"])

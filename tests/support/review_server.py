@@ -10,6 +10,7 @@ import uvicorn
 
 from neardup.review.application import create_review
 from neardup.review.desk import ReviewDesk
+from neardup.review.run_subject import RunSubject
 from support.browser import Page
 
 HOST = "127.0.0.1"
@@ -32,7 +33,7 @@ class ReviewServer:
         bound = socket.create_server((HOST, self._port))
         self._port = bound.getsockname()[1]
         self.url = f"http://{HOST}:{self._port}"
-        self.desk = ReviewDesk(self.run, self.who, self._port)
+        self.desk = ReviewDesk(RunSubject(self.run), self.who, self._port)
         self.desk.index.wait()
         config = uvicorn.Config(
             create_review(self.desk), log_level="error", ws="none", timeout_graceful_shutdown=1

@@ -73,6 +73,26 @@ def dedup(
             panel=KEEP,
         ),
     ] = None,
+    decisions: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Obey what people decided about documents and pairs, before anything is compared: a "
+            "file that neardup review has exported.",
+            default="none",
+            panel=KEEP,
+        ),
+    ] = None,
+    same_ids: Annotated[
+        bool,
+        flag(
+            "Obey decisions that were made about other inputs too: each id still names the same "
+            "document.",
+            "--same-ids",
+            panel=KEEP,
+        ),
+        RARE,
+    ] = False,
     pairs: Annotated[
         bool,
         flag(
@@ -165,7 +185,7 @@ def dedup(
         from neardup.report.run_page import write_report
 
         if by_url and out is not None:
-            refuse_with_urls(merge_rows, save_sketches, run_options)
+            refuse_with_urls(merge_rows, save_sketches, decisions, run_options)
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
@@ -217,6 +237,8 @@ def dedup(
                 against=places.against,
                 stored=stored,
                 merge_rows=merge_rows,
+                decisions=decisions,
+                same_ids=same_ids,
                 write_report=write_report,
                 pairs=pairs,
                 save_sketches=save_sketches,
@@ -254,7 +276,10 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
 
 
 def refuse_with_urls(
-    merge_rows: str | None, save_sketches: bool, run_options: dict[str, Any]
+    merge_rows: str | None,
+    save_sketches: bool,
+    decisions: Path | None,
+    run_options: dict[str, Any],
 ) -> None:
     """Refuse options about files, which Spark's own readers don't tell apart."""
     from neardup.errors import UsageError
@@ -264,6 +289,7 @@ def refuse_with_urls(
         "--prefer": run_options["prefer"],
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
+        "--decisions": decisions,
         "--skip-bad-files": run_options["skip_bad_files"],
         "--include": input_options.get("include"),
         "--exclude": input_options.get("exclude"),

@@ -373,6 +373,7 @@ def forget(
     neardup serve --forget-older-than. --dry-run works beside it.
     """
     from neardup.formatting import format_count, parse_duration
+    from neardup.index.redis_store.address import is_redis
     from neardup.index.stats import previous_bytes
 
     duration = parse_duration(older_than, "--older-than")
@@ -392,7 +393,7 @@ def forget(
     if result.undated:
         print(f"{format_count(result.undated, 'document')} without a date in {by}: kept")
     if result.documents and not dry_run:
-        for name in previous_bytes(Path(folder)):
+        for name in () if is_redis(folder) else previous_bytes(Path(folder)):
             print(
                 f"the earlier generation {name} may still have some of them: neardup index "
                 f"reindex {folder} --forget deletes it"

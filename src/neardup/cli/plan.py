@@ -121,8 +121,9 @@ def plan(
         str,
         option(
             "ENGINE",
-            "local, one machine; or spark, a cluster: --memory and --cores are then those of one "
-            "executor, --disk that of the shared folder, and the plan has the number of executors.",
+            "local, one machine; spark, a cluster: --memory and --cores are then those of one "
+            "executor, --disk that of the shared folder, and the plan has the number of executors; "
+            "or redis, an index on servers: --memory and --disk are those of a machine with one.",
             panel=LIMITS,
         ),
     ] = "local",
@@ -220,7 +221,8 @@ def plan(
             what, point = sample or ["INPUT"], out or made.options
             print()
             if made.sla.purpose == "index":
-                command = ["neardup", "index", "build", "INDEX", *what]
+                place = "INDEX" if made.redis is None else "redis://HOST:PORT"
+                command = ["neardup", "index", "build", place, *what]
                 print_next(command, text, None, input_options, point)
             else:
                 limits = [] if memory is None else ["--memory", memory]

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 from neardup.cli.arguments import argument, flag, option
+from neardup.cli.index import IndexKey, open_to_read
+from neardup.cli.key_files import read_key
+
+if TYPE_CHECKING:
+    from neardup.review.subject import ReviewSubject
 
 
 def review(
-    run: Annotated[
-        Path,
-        argument("RUN", "The folder that neardup dedup or exact wrote.", readable=False),
+    where: Annotated[
+        str,
+        argument(
+            "RUN",
+            "The folder that neardup dedup or exact wrote; the folder of an index; or the address "
+            "of a service: http://HOST:PORT.",
+        ),
     ],
     export: Annotated[
         Path | None,
@@ -31,27 +43,63 @@ def review(
         option("N", "The port; 0 takes a free one.", default="a free one", least=0, most=65_535),
     ] = 0,
     no_open: Annotated[bool, flag("Print the address, and open no browser.", "--no-open")] = False,
+    key_file: IndexKey = None,
 ) -> None:
-    """Look at what a run has decided in a browser, and decide otherwise: pair by pair, or in bulk.
+    """Look at what was removed in a browser, and decide otherwise: pair by pair, or in bulk.
 
     The page is served on 127.0.0.1 to whoever opens the address that is printed, until Ctrl-C.
-    Decisions are stored at once, in RUN/review, and outlive a new run in the same folder.
+    Decisions are stored at once, in RUN/review, and outlive a new run in the same folder. A service
+    has the page itself, behind an API key of scope admin.
     """
+    if urlsplit(where).scheme in ("http", "https"):
+        _go_to_service(where, opens_browser=not no_open)
+        return
+    if export is None:
+        require_pages()
+    with _open_subject(where, key_file) as subject:
+        if export is not None:
+            from neardup.review.desk import open_journal
+
+            count = open_journal(subject).write(export)
+            print(f"{export}: {count:,} decisions", file=sys.stderr)
+            return
+        from neardup.review.server import serve_review
+
+        serve_review(subject, who, port, opens_browser=not no_open)
+
+
+@contextmanager
+def _open_subject(where: str, key_file: Path | None) -> Iterator[ReviewSubject]:
+    """Open a finished run, or an index to read."""
+    from neardup.index.folder import is_index
+    from neardup.index.redis_store.address import require_folder
     from neardup.pipeline.output import is_run
     from neardup.pipeline.run_progress import no_run_error
 
-    if not is_run(run):
-        raise no_run_error(run)
-    if export is not None:
-        from neardup.review.desk import open_journal
+    folder = require_folder(where, "a review")
+    if is_index(folder):
+        from neardup.review.index_subject import IndexSubject
 
-        count = open_journal(run).write(export)
-        print(f"{export}: {count:,} decisions", file=sys.stderr)
-        return
-    require_pages()
-    from neardup.review.server import serve_review
+        with open_to_read(where, key_file) as index:
+            yield IndexSubject(index)
+    elif is_run(folder):
+        from neardup.review.run_subject import RunSubject
 
-    serve_review(run, who, port, opens_browser=not no_open)
+        yield RunSubject(folder, read_key(key_file))
+    else:
+        raise no_run_error(folder)
+
+
+def _go_to_service(url: str, opens_browser: bool) -> None:
+    """Open the page that a service has itself."""
+    import webbrowser
+
+    from neardup.review.browser import has_screen
+
+    page = f"{url.rstrip('/').removesuffix('/review')}/review/"
+    print(f"{page}\nThe service asks for an API key of scope admin.", file=sys.stderr)
+    if opens_browser and has_screen():
+        webbrowser.open(page)
 
 
 def require_pages() -> None:

@@ -15,7 +15,7 @@ from neardup.cli.help import Command, Group
 from neardup.cli.index import shown
 from neardup.cli.key_files import read_api_key, read_key
 from neardup.cli.option_values import chosen_options, use_config
-from neardup.cli.settings import SUPPLIED_KEY
+from neardup.cli.settings import SUPPLIED_KEY, current_value
 from neardup.cli.signatures import with_options
 from neardup.formatting import format_time
 from neardup.option_table import given_options
@@ -179,7 +179,7 @@ def serve(
         option(
             "NAME=VALUE",
             "Change a limit, such as batch=100; docs/service.md lists them. Can be given several "
-            "times.",
+            "times. Of neardup.toml, limits are read again after SIGHUP.",
             default="the limits in docs/service.md",
             panel=LIMITS,
         ),
@@ -220,6 +220,11 @@ def serve(
 
     tune_process()
     limits = ServiceLimits().with_limits(limit or ())
+
+    def reread() -> tuple[ServiceLimits, str | None]:
+        now = current_value(context, "limit") or ()
+        return ServiceLimits().with_limits(now), supplied_key(api_key_file)
+
     log = Log(file=log_file, most=limits.log_bytes)
     context.call_on_close(log.drain)  # before an error that ends the command is shown
 
@@ -264,7 +269,7 @@ def serve(
             audited=audit,
             retention=retention,
         )
-        run(create_app(service), bound, proxy)
+        run(create_app(service), bound, proxy, reread)
 
 
 def format_event(event: str, message: str) -> str:

@@ -103,6 +103,22 @@ def find_settings(command: Any, root: Any, path: tuple[str, ...]) -> Settings:
     return settings
 
 
+def current_value(context: Any, parameter: str) -> Any:
+    """Return the value that a parameter would get if the command was started now.
+
+    Args:
+        context: The context of the running command.
+        parameter: The name of the parameter. One that was given on the command line or by an
+            environment variable keeps its value; else the file is read again.
+    """
+    source = context.get_parameter_source(parameter).name
+    if source not in ("DEFAULT", "DEFAULT_MAP"):
+        return context.params[parameter]
+    path = (*group_names(context.parent), context.info_name)
+    found = find_settings(context.command, context.find_root(), path)
+    return found.values.get(parameter)
+
+
 def group_names(context: Any) -> tuple[str, ...]:
     """Return the names of the groups up to a context, without the program's own."""
     names = []

@@ -21,6 +21,7 @@ from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import require_rereadable
 from neardup.corpus.inputs import FileOptions, InputOptions, find_inputs, split_options
 from neardup.errors import ParameterError, UsageError
+from neardup.evaluation.drawn_pairs import RANDOM
 from neardup.evaluation.drift import EvaluationRecord, describe_drift, read_baseline
 from neardup.evaluation.golden import (
     FEW,
@@ -48,6 +49,7 @@ from neardup.evaluation.scores import (
     note_easy_labels,
     sweep_thresholds,
 )
+from neardup.evaluation.shares import Share
 from neardup.evaluation.systems import (
     NOT_ALL_PAIRS,
     EvaluatedSystem,
@@ -307,7 +309,8 @@ def _measure(
         profile: The profile of the corpus.
         notes: Notes, to which more are added.
     """
-    a, b, label = used.a, used.b, used.label
+    a, b, label, weights = used.a, used.b, used.label, used.weights
+    weight = None if weights is None else weights.weight
     predicted = judge.duplicates(a, b)
     if len(used) and not predicted.any():
         notes.append("no pair was judged to be a duplicate: precision is undefined")
@@ -323,6 +326,7 @@ def _measure(
             notes += note_easy_labels(
                 similarity, label, point.options.spec.shingle, point.options.threshold, FEW
             )
+    notes += _of_strata(used)
     missed, wrong = label & ~predicted, predicted & ~label
     losses = None
     if point is not None and similar is not None and met is not None:
@@ -336,17 +340,32 @@ def _measure(
         judged=judge.described,
         golden=used,
         operating_point=judge.stated,
-        labels=Scores.of(predicted, label),
-        candidates=None if met is None else Scores.of(met, label),
-        similarity=None if similar is None else Scores.of(predicted, similar),
+        labels=Scores.of(predicted, label, weights=weights),
+        candidates=None if met is None else Scores.of(met, label, weights=weights),
+        similarity=None if similar is None else Scores.of(predicted, similar, weights=weights),
         losses=losses,
         rand=_rand(used, judge),
-        sweep=None if similarity is None else sweep_thresholds(similarity, label),
+        sweep=None if similarity is None else sweep_thresholds(similarity, label, weight),
         false_positives=_cases(used, wrong, similarity, met, point),
         false_negatives=_cases(used, missed, similarity, met, point),
         profile=profile,
         notes=notes,
     )
+
+
+def _of_strata(used: LabelledPairs) -> Iterator[str]:
+    """Yield what the figures of drawn pairs leave open."""
+    if used.weights is None or RANDOM not in used.weights.names:
+        return
+    rows = used.weights.stratum == list(used.weights.names).index(RANDOM)
+    count, stand = int(rows.sum()), float(used.weights.weight[rows].sum())
+    if count and not used.label[rows].any():
+        most = Share.of(0, count).high or 0.0
+        yield (
+            f"none of {format_count(count, 'random pair')} is a duplicate: of the {stand:,.0f} "
+            f"pairs that no search has found, at most {most:.1%} are, but even a few would be "
+            "many; recall is that of the others"
+        )
 
 
 def _losses(missed: Flags, similar: Flags, met: Flags, verified: Flags) -> Losses:

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from neardup.corpus.documents import render
 from neardup.errors import InputError, UsageError
+from neardup.evaluation.drawn_pairs import PairWeights
 from neardup.evaluation.golden_file import LABELS, Names, Row, rows_of
 
 Integers = NDArray[np.int64]
 MOST_PAIRS: Final = 50_000_000
+MOST_WEIGHT: Final = 1e18
 LISTED: Final = 20
 SHOWN: Final = 2
 LONGEST: Final = 80
@@ -57,6 +59,7 @@ class LabelledPairs:
         flaws: Rows that were dropped, by the reason.
         columns: Which columns of its file were recognised as ids and labels, in words; empty if
             they have the usual names.
+        weights: How the pairs were drawn, if each stands for others.
     """
 
     ids: list[str]
@@ -66,6 +69,7 @@ class LabelledPairs:
     clusters: Integers | None
     flaws: dict[str, Flaw]
     columns: str = ""
+    weights: PairWeights | None = None
 
     def __len__(self) -> int:
         return len(self.a)
@@ -82,6 +86,7 @@ class LabelledPairs:
             b=self.b[kept],
             label=self.label[kept],
             flaws=self.flaws | {name: flaw},
+            weights=self.weights and self.weights.take(kept),
         )
 
 
@@ -89,7 +94,8 @@ def load_golden(golden: Any, pairs: Names = None, clusters: Names = None) -> Lab
     """Load a golden set.
 
     Args:
-        golden: A file, a list of (id1, id2, label) or (id1, id2), or a dict of clusters by id.
+        golden: A file, a list of (id1, id2, label), (id1, id2) or, of pairs that were drawn,
+            (id1, id2, label, weight, stratum), or a dict of clusters by id.
         pairs: The columns of a file of pairs, if they don't have the default names.
         clusters: The columns of a file of clusters, if they don't have the default names.
     """
@@ -113,13 +119,18 @@ def read_golden(path: Path, pairs: Names = None, clusters: Names = None) -> Labe
 
 
 def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
-    """Return labelled pairs of rows; pairs without a third field are duplicates."""
+    """Return labelled pairs of rows; pairs without a third field are duplicates.
+
+    A fourth field is the number of pairs that this one stands for, a fifth its stratum.
+    """
     numbers: dict[str, int] = {}
+    strata: dict[str, int] = {}
     left, right, labels = array("q"), array("q"), array("b")
+    weights, stratum = array("d"), array("q")
     for row, fields in rows:
         if len(left) == MOST_PAIRS:
             raise too_large_error(f"more than {MOST_PAIRS:,} pairs")
-        if not 2 <= len(fields) <= 3:
+        if not 2 <= len(fields) <= 5:
             raise InputError(f"{numbered} {row}: a pair is id1, id2 and a label, or id1 and id2")
         a, b, *label = fields
         if not a or not b:
@@ -127,10 +138,21 @@ def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
         left.append(numbers.setdefault(a, len(numbers)))
         right.append(numbers.setdefault(b, len(numbers)))
         labels.append(_label(label[0], numbered, row) if label else True)
+        if len(label) > 1:
+            weights.append(_weight(label[1], numbered, row))
+            name = (label[2] or "") if len(label) > 2 else str(weights[-1])
+            stratum.append(strata.setdefault(name, len(strata)))
+    if weights and len(weights) < len(left):
+        raise InputError("some pairs have a weight and others have none: give all of them one")
+    drawn = PairWeights(np.array(weights), np.array(stratum, np.int64), list(strata))
     ids = list(numbers)
     first, second = np.array(left, np.int64), np.array(right, np.int64)
     return _checked(
-        ids, np.minimum(first, second), np.maximum(first, second), np.array(labels, bool)
+        ids,
+        np.minimum(first, second),
+        np.maximum(first, second),
+        np.array(labels, bool),
+        drawn if weights else None,
     )
 
 
@@ -175,7 +197,13 @@ def _every_pair(ids: list[str], clusters: Integers, flaws: dict[str, Flaw]) -> L
     return LabelledPairs(ids, a, b, clusters[a] == clusters[b], clusters, flaws)
 
 
-def _checked(ids: list[str], a: Integers, b: Integers, label: NDArray[np.bool_]) -> LabelledPairs:
+def _checked(
+    ids: list[str],
+    a: Integers,
+    b: Integers,
+    label: NDArray[np.bool_],
+    weights: PairWeights | None,
+) -> LabelledPairs:
     """Return each pair once, in the order of the rows, without contradictions and self-pairs."""
 
     def named(rows: Integers) -> Flaw:
@@ -199,7 +227,8 @@ def _checked(ids: list[str], a: Integers, b: Integers, label: NDArray[np.bool_])
         "repeated": named(rows[again & ~both[group]]),
         "self-pairs": named(alone),
     }
-    return LabelledPairs(ids, a[used], b[used], label[used], None, flaws)
+    drawn = weights and weights.take(used)
+    return LabelledPairs(ids, a[used], b[used], label[used], None, flaws, weights=drawn)
 
 
 def format_flaws(golden: LabelledPairs) -> str:
@@ -259,6 +288,20 @@ def _label(field: str | None, numbered: str, row: int) -> bool:
         raise InputError(
             f"{numbered} {row}: {sample!r} is not a label: write 1 or 0, true or false, yes or no"
         ) from None
+
+
+def _weight(field: str | None, numbered: str, row: int) -> float:
+    """Parse how many pairs a pair stands for."""
+    try:
+        weight = float(field or "")
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight < MOST_WEIGHT:
+        raise InputError(
+            f"{numbered} {row}: {(field or '')[:LISTED]!r} is no weight: write how many pairs this "
+            "one stands for, 1 / its chance to be drawn"
+        )
+    return weight
 
 
 def _rendered(row: Any) -> list[str | None]:

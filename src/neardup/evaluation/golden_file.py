@@ -1,5 +1,7 @@
 """The rows of a golden file, and which of its columns are the ids and the label.
 
+Columns called `weight` and `stratum` beside a label say how the pairs were drawn.
+
 A header is recognised by its names: `id1`, `id2`, `label`, `id`, `cluster`, and those that people
 write instead, such as `left`, `right`, `same`. A file without a header holds pairs. A first line
 that may be either is refused, with the option that names its columns: counted as a pair, it would
@@ -68,6 +70,8 @@ HEADER_WORDS: Final = (
     | {side for pair in _SIDES for side in pair}
 )
 """Two of them in a first row of two columns are hardly ids of documents."""
+WEIGHT: Final = "weight"
+STRATUM: Final = "stratum"
 DELIMITERS: Final = (";", "\t", "|", ",")
 """What is tried if the usual delimiter does not occur in the first line."""
 TABLES: Final = ("parquet", "arrow", "arrow-stream")
@@ -121,11 +125,13 @@ def rows_of(path: Path, pairs: Names, clusters: Names) -> GoldenRows:
     places, by_cluster, has_header = _layout(
         first[1], following, _split(pairs), _split(clusters), file
     )
+    if has_header and len(places) == 3 and not by_cluster:
+        places += _weight_places([name or "" for name in first[1]], places)
     numbered = f"{file.name}, {'row' if file.format in TABLES else 'line'}"
     rows = chain([] if has_header else [first], following, rows)
     columns = ""
     if has_header and not (pairs or clusters):
-        columns = _describe_columns([first[1][place] or "" for place in places], by_cluster)
+        columns = _describe_columns([first[1][place] or "" for place in places[:3]], by_cluster)
     return GoldenRows(_select_columns(rows, places, numbered), by_cluster, numbered, columns)
 
 
@@ -333,6 +339,15 @@ def _table_rows(file: InputFile) -> Iterator[Row]:
         for fields in zip(*columns, strict=True):
             number += 1
             yield number, fields
+
+
+def _weight_places(names: list[str], taken: Sequence[int]) -> list[int]:
+    """Return the places of the weight and the stratum, as far as there are such columns."""
+    plain = [name.strip().lower() for name in names]
+    if WEIGHT not in plain or plain.index(WEIGHT) in taken:
+        return []
+    wanted = [name for name in (WEIGHT, STRATUM) if name in plain]
+    return [plain.index(name) for name in wanted]
 
 
 def _select_columns(rows: Iterable[Row], places: list[int], numbered: str) -> Iterator[Row]:

@@ -36,6 +36,7 @@ def format_summary(evaluation: Evaluation, width: int = WIDTH) -> str:
         f"{len(golden):,} labelled pairs",
         f"{positives:,} duplicates",
         f"{len(golden) - positives:,} others",
+        *([] if golden.weights is None else [f"stand for {golden.weights.pairs:,.0f} pairs"]),
     )
     lines = [
         *_packed(counts, width),
@@ -287,6 +288,7 @@ def _described(golden: LabelledPairs) -> dict[str, Any]:
         "negatives": len(golden) - positives,
         "documents": len(np.unique(np.concatenate([golden.a, golden.b]))),
         "digest": _digest(golden),
+        **({} if golden.weights is None else {"stand_for": golden.weights.pairs}),
         "flaws": {name: asdict(flaw) for name, flaw in golden.flaws.items() if flaw.count},
     }
 
@@ -296,7 +298,12 @@ def _digest(golden: LabelledPairs) -> str:
     each = np.array([xxhash.xxh64_intdigest(id.encode()) for id in golden.ids], np.uint64)
     x, y = each[golden.a], each[golden.b]
     codes = np.minimum(x, y) * np.uint64(0x9E3779B97F4A7C15) + np.maximum(x, y)
-    return xxhash.xxh3_128_hexdigest(np.sort(codes ^ golden.label.astype(np.uint64)).tobytes())
+    codes ^= golden.label.astype(np.uint64)
+    order = np.argsort(codes)
+    content = codes[order].tobytes()
+    if golden.weights is not None:
+        content += golden.weights.weight[order].tobytes()
+    return xxhash.xxh3_128_hexdigest(content)
 
 
 LABELS: Final = "labels"

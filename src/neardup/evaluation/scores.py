@@ -6,6 +6,7 @@ Intervals are those of Wilson, at 95 %: they hold for small sets and near 0 and 
 2 q / (1 + q) of q = tp / (tp + fp + fn), a share like the others, so its interval is that of q,
 transformed. They take pairs as independent, unless it is said which pairs belong together: pairs of
 one cluster are about the same texts and mostly right or wrong together, so that each tells less.
+Where pairs stand for others, figures and intervals are those of all (`drawn_pairs.py`).
 """
 
 from __future__ import annotations
@@ -19,58 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
+from neardup.evaluation.drawn_pairs import PairWeights, ScoreShares
+from neardup.evaluation.shares import Share
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-Z: Final = 1.959963984540054
-"""95 % of a normal distribution are within this many standard deviations."""
 THRESHOLDS: Final = 100
 """The thresholds of a sweep: 0.01, 0.02 to 1."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share with its 95 % interval.
-
-    Attributes:
-        value: The share; None if the whole is empty.
-        low: The lower end of the Wilson interval; None as above.
-        high: The upper end.
-
-    >>> Share.of(20, 20)
-    Share(value=1.0, low=0.8388748419471806, high=1.0)
-    >>> Share.of(0, 0)
-    Share(value=None, low=None, high=None)
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, part: int, whole: int, independent: float | None = None) -> Share:
-        """Return part / whole with its interval.
-
-        Args:
-            part: What is counted.
-            whole: Of how many.
-            independent: As many independent ones would tell as much; by default all of them.
-        """
-        if not whole:
-            return cls(None, None, None)
-        size = independent or whole
-        share, spread = part / whole, Z * Z / size
-        middle = (share + spread / 2) / (1 + spread)
-        half = Z * math.sqrt(share * (1 - share) / size + spread / (4 * size)) / (1 + spread)
-        low = 0.0 if part == 0 else middle - half
-        high = 1.0 if part == whole else middle + half
-        return cls(share, low, high)
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "undefined"
-        return f"{self.value:.4f} ({self.low:.3f} to {self.high:.3f})"
 
 
 class IndependentPairs(NamedTuple):
@@ -97,6 +54,8 @@ class Scores:
         fn: False negatives.
         tn: True negatives.
         independent: What intervals count instead of pairs; None counts each pair.
+        estimated: The scores of all pairs, for which the labelled ones stand; None if these stand
+            for themselves.
 
     >>> scores = Scores(tp=3, fp=1, fn=2, tn=4)
     >>> scores.recall.value, scores.precision.value
@@ -108,9 +67,16 @@ class Scores:
     fn: int
     tn: int
     independent: IndependentPairs | None = None
+    estimated: ScoreShares | None = None
 
     @classmethod
-    def of(cls, predicted: Flags, truth: Flags, unit: Integers | None = None) -> Scores:
+    def of(
+        cls,
+        predicted: Flags,
+        truth: Flags,
+        unit: Integers | None = None,
+        weights: PairWeights | None = None,
+    ) -> Scores:
         """Count predictions, one flag for each pair.
 
         Args:
@@ -118,6 +84,7 @@ class Scores:
             truth: Which pairs are true.
             unit: Of each pair the number of what it belongs to, such as a cluster, if intervals
                 shall not take pairs of one unit as independent.
+            weights: How the pairs were drawn, if each stands for others.
         """
         both = predicted & truth
         tp = int(np.count_nonzero(both))
@@ -127,21 +94,28 @@ class Scores:
         if unit is not None:
             wholes = truth, predicted, truth | predicted
             independent = IndependentPairs(*(count_independent(both, one, unit) for one in wholes))
-        return cls(tp, fp, fn, len(truth) - tp - fp - fn, independent)
+        estimated = None if weights is None else weights.score(predicted, truth)
+        return cls(tp, fp, fn, len(truth) - tp - fp - fn, independent, estimated)
 
     @property
     def recall(self) -> Share:
         """The share of the true pairs that are predicted."""
+        if self.estimated is not None:
+            return self.estimated.recall
         return Share.of(self.tp, self.tp + self.fn, self.independent and self.independent.recall)
 
     @property
     def precision(self) -> Share:
         """The share of the predicted pairs that are true."""
+        if self.estimated is not None:
+            return self.estimated.precision
         return Share.of(self.tp, self.tp + self.fp, self.independent and self.independent.precision)
 
     @property
     def f1(self) -> Share:
         """The harmonic mean of recall and precision."""
+        if self.estimated is not None:
+            return self.estimated.f1
         whole = self.tp + self.fp + self.fn
         overlap = Share.of(self.tp, whole, self.independent and self.independent.f1)
         return Share(*(_harmonic(share) for share in (overlap.value, overlap.low, overlap.high)))
@@ -228,17 +202,28 @@ class ThresholdSweep:
         return self.recall[place], self.precision[place], self.f1[place]
 
 
-def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> ThresholdSweep:
-    """Score all thresholds by the exact similarity of labelled pairs, as if all pairs met."""
+def sweep_thresholds(
+    similarity: NDArray[np.float64], label: Flags, weight: NDArray[np.float64] | None = None
+) -> ThresholdSweep:
+    """Score all thresholds by the exact similarity of labelled pairs, as if all pairs met.
+
+    Args:
+        similarity: The similarity of each pair.
+        label: Whether it is a duplicate.
+        weight: How many pairs each stands for; None for one.
+    """
     thresholds = np.arange(1, THRESHOLDS + 1) / THRESHOLDS
     positives = int(np.count_nonzero(label))
     tp = _at_least(similarity[label], thresholds)
     fp = _at_least(similarity[~label], thresholds)
-    scores = [
-        Scores(right, wrong, positives - right, 0)
-        for right, wrong in zip(tp.tolist(), fp.tolist(), strict=True)
-    ]
-    f1 = [one.f1.value for one in scores]
+    right, wrong, all_right = tp, fp, positives
+    if weight is not None:
+        right = _at_least(similarity[label], thresholds, weight[label])
+        wrong = _at_least(similarity[~label], thresholds, weight[~label])
+        all_right = weight[label].sum()
+    recall = _shares(right, all_right)
+    precision = _shares(right, right + wrong)
+    f1 = [_harmonic(share) for share in _shares(right, wrong + all_right)]
     best = as_good = advised = advised_as_good = None
     if 0 < positives < len(label):
         place = best_place([value or 0.0 for value in f1])
@@ -247,12 +232,13 @@ def sweep_thresholds(similarity: NDArray[np.float64], label: Flags) -> Threshold
         as_good = [float(thresholds[low]), float(thresholds[high])]
         tried = thresholds >= LOWEST
         usable = thresholds[tried].tolist()
-        low, high = choose_threshold(tp[tried], fp[tried], positives, usable)
+        tried_f1 = np.array(f1, np.float64)[tried]
+        low, high = choose_threshold(tried_f1, tp[tried], fp[tried], positives, usable)
         advised, advised_as_good = usable[high], [usable[low], usable[high]]
     return ThresholdSweep(
         thresholds.tolist(),
-        [one.recall.value for one in scores],
-        [one.precision.value for one in scores],
+        recall,
+        precision,
         f1,
         best,
         as_good,
@@ -272,19 +258,23 @@ NEAR: Final = 0.2
 
 
 def choose_threshold(
-    tp: Integers, fp: Integers, positives: int, thresholds: Sequence[float]
+    f1: NDArray[np.float64],
+    tp: Integers,
+    fp: Integers,
+    positives: int,
+    thresholds: Sequence[float],
 ) -> tuple[int, int]:
     """Return the places of the first and the last threshold that are as good as the best one.
 
     The last is the one to use: it removes the least.
 
     Args:
+        f1: The F1 at each threshold.
         tp: The labelled duplicates that reach each threshold.
         fp: The other pairs that do.
         positives: All labelled duplicates, at least one.
         thresholds: The thresholds to choose from, ascending.
     """
-    f1 = 2 * tp / (tp + fp + positives)
     best = best_place(f1.tolist())
     low, high = find_as_good(tp, fp, best)
     # With fewer duplicates, one more that is missed costs more than the gain.
@@ -369,9 +359,24 @@ def sign_test(wrong: int, count: int) -> float:
     return math.fsum(map(math.exp, logs))
 
 
-def _at_least(values: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Integers:
-    """Return the number of values that reach each threshold."""
-    return len(values) - np.searchsorted(np.sort(values), thresholds)
+def _at_least(
+    values: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    weight: NDArray[np.float64] | None = None,
+) -> Any:
+    """Return the number of values that reach each threshold, or the sum of their weights."""
+    order = np.argsort(values)
+    places = np.searchsorted(values[order], thresholds)
+    if weight is None:
+        return len(values) - places
+    return np.append(np.cumsum(weight[order[::-1]])[::-1], 0.0)[places]
+
+
+def _shares(parts: Any, wholes: Any) -> list[float | None]:
+    """Return shares; None where the whole is empty."""
+    parts, wholes = np.broadcast_arrays(parts, wholes)
+    pairs = zip(parts.tolist(), wholes.tolist(), strict=True)
+    return [part / whole if whole else None for part, whole in pairs]
 
 
 def adjusted_rand(mine: Integers, theirs: Integers) -> float | None:

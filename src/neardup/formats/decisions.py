@@ -33,6 +33,42 @@ LARGEST_GROUP: Final = 1 << 30
 BATCH: Final = 1 << 14
 
 
+DecisionSource = str | os.PathLike[str] | Iterable[Decision]
+"""A file of decisions, or decisions."""
+
+
+def load_decisions(given: DecisionSource | None, cluster: str) -> Decisions | None:
+    """Return the decisions of a user, which don't contradict one another; None if there are none.
+
+    Args:
+        given: A file, or decisions.
+        cluster: How the run that is to obey them makes clusters.
+    """
+    if given is None:
+        return None
+    if cluster != "stars":
+        raise UsageError(
+            "decisions are obeyed with --cluster stars: a component has no pairs that decide, so "
+            "that different documents would end up in one by way of others"
+        )
+    if isinstance(given, (str, os.PathLike)):
+        decisions, where = read_decisions(given), os.fspath(given)
+    else:
+        decisions, where = _take_decisions(given), "decisions"
+    decisions.check(where)
+    return decisions
+
+
+def _take_decisions(given: object) -> Decisions:
+    several: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    for wrong in (one for one in several if not isinstance(one, Decision)):
+        raise ParameterError(
+            f"decisions has a {type(wrong).__name__}: pass the path of a file, or "
+            "neardup.decisions.Decision objects"
+        )
+    return Decisions.of(several)
+
+
 def read_decisions(path: str | os.PathLike[str]) -> Decisions:
     """Return the decisions of a file; contradictions among them are not looked for.
 

@@ -31,6 +31,20 @@ REMOVED = pa.schema(
         ("cluster", ROW),
     ]
 )
+# With --decisions: also those because of which a document is removed; null if there are none.
+REMOVED_DECIDED = REMOVED.append(pa.field("decision", TEXT))
+# The documents that decisions name; the witness and the similarity of removed ones; the decisions.
+DECIDED = pa.schema(
+    [
+        ("id", TEXT),
+        ("file", TEXT),
+        ("row", ROW),
+        ("outcome", TEXT),
+        ("witness", TEXT),
+        ("similarity", pa.float64()),
+        ("decisions", TEXT),
+    ]
+)
 # Kept documents that would be removed without --distinguish, with the witness that they would have.
 VETOED = pa.schema([REMOVED.field(name) for name in REMOVED.names if name != "cluster"])
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])

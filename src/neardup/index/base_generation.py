@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar, TypeVar
 
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from neardup.errors import UsageError
 from neardup.index.answer import Answer
 from neardup.index.arrivals import ArrivalSketcher, Groups, SketchedTexts
+from neardup.index.expiry import DatedDocuments
 from neardup.index.planner import AddRequest, CallRequest
 from neardup.index.request_queue import RequestQueue
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import Counters, Stats
+from neardup.index.store import Row
 from neardup.index.validation import encode_text
 from neardup.index.view import Probing, TablesBehind, View
 from neardup.keys import Key
@@ -59,6 +61,11 @@ class BaseGeneration(ABC):
     @abstractmethod
     def queue(self) -> RequestQueue | None:
         """The queue of the writer thread; None if the index was opened read-only."""
+
+    @property
+    @abstractmethod
+    def documents(self) -> DatedDocuments:
+        """All documents, with their dates."""
 
     @abstractmethod
     def refresh(self) -> View:
@@ -200,6 +207,17 @@ class BaseGeneration(ABC):
     @abstractmethod
     def remove_batch(self, ids: Sequence[str]) -> list[bool]:
         """Remove documents; return for each id whether a document had it."""
+
+    @abstractmethod
+    def remove_in_steps(
+        self, numbers: Sequence[int], still: Callable[[Row], bool]
+    ) -> Iterator[list[int]]:
+        """Remove documents in steps; yield the numbers of those that a step has removed.
+
+        Args:
+            numbers: The documents.
+            still: Whether a document is still to be removed, asked a moment before it is.
+        """
 
     def between_commits(self, call: Callable[[], T]) -> T:
         """Have the writer thread call a function between two commits; return its result."""

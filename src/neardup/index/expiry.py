@@ -10,18 +10,17 @@ index, and the next one finds the rest.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from neardup.errors import UsageError
-from neardup.index.removal import Removal
-from neardup.index.store import Row, Store
+from neardup.index.store import Row
 from neardup.reference.dates import parse_date
 
 if TYPE_CHECKING:
-    from neardup.index.generation import Generation
+    from neardup.index.base_generation import BaseGeneration
 
 NUMBERS_AT_ONCE: Final = 8_192
 """Numbers whose documents a step reads."""
@@ -40,6 +39,19 @@ class Retention:
 
     older_than: float
     by: str | None = None
+
+
+class DatedDocuments(Protocol):
+    """The documents of an index, as far as a pass reads all of them."""
+
+    def last_number(self) -> int:
+        """Return the largest number that was given."""
+
+    def times(self, after: int, until: int) -> Iterable[tuple[int, float]]:
+        """Return the documents of a range of numbers with the times when they were added."""
+
+    def metadata(self, after: int, until: int) -> Iterable[tuple[int, str | None]]:
+        """Return the documents of a range of numbers with their metadata."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class ExpiryPass:
 
     def __init__(
         self,
-        generation: Callable[[], AbstractContextManager[Generation]],
+        generation: Callable[[], AbstractContextManager[BaseGeneration]],
         before: float,
         by: str | None = None,
     ) -> None:
@@ -91,11 +103,11 @@ class ExpiryPass:
         after = 0
         while True:
             with self._generation() as generation:
-                store = generation.store
-                if after >= (last := store.last_number()):
+                documents = generation.documents
+                if after >= (last := documents.last_number()):
                     return
                 until = min(after + NUMBERS_AT_ONCE, last)
-                self._examine(store, after, until)
+                self._examine(documents, after, until)
                 after = until
             yield
 
@@ -112,12 +124,12 @@ class ExpiryPass:
 
     def _remove(self, numbers: list[int]) -> Iterator[None]:
         steps: Iterator[list[int]] | None = None
-        removing: Generation | None = None
+        removing: BaseGeneration | None = None
         while True:
             with self._generation() as generation:
                 if generation is not removing or steps is None:  # it has switched meanwhile
                     removing = generation
-                    steps = Removal(generation, numbers, self._is_expired).steps()
+                    steps = generation.remove_in_steps(numbers, self._is_expired)
                 removed = next(steps, None)
                 if removed is None:
                     return
@@ -125,15 +137,15 @@ class ExpiryPass:
             self.result = replace(self.result, documents=self.result.documents + len(removed))
             yield
 
-    def _examine(self, store: Store, after: int, until: int) -> None:
+    def _examine(self, documents: DatedDocuments, after: int, until: int) -> None:
         examined = undated = 0
         if self._by is None:
-            for number, added in store.times(after, until):
+            for number, added in documents.times(after, until):
                 examined += 1
                 if added < self._before:
                     self._expired.append(number)
         else:
-            for number, metadata in store.metadata(after, until):
+            for number, metadata in documents.metadata(after, until):
                 examined += 1
                 date = read_date(metadata, self._by)
                 undated += date is None

@@ -28,7 +28,7 @@ from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
 from neardup.index.integrity import find_problems
 from neardup.index.lookup import LookupTables
-from neardup.index.removal import remove_ids
+from neardup.index.removal import Removal, remove_ids
 from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings
 from neardup.index.shadow import Shadow
@@ -47,7 +47,8 @@ FEW_CHANGES: Final = 10_000
 class OpenOptions:
     """How an index works in this process; nothing of it is stored."""
 
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] | None = None
+    """Returns the time; None for that of this machine, or of the servers."""
     most_waiting: int = MOST_WAITING
     """Documents that may wait for the writer thread."""
     say: Callable[[str], None] = lambda _: None
@@ -81,7 +82,12 @@ class Generation(BaseGeneration):
         self.counters = Counters()
         if self._writes:
             self.writer = IndexWriter(
-                store, self._followed, self.counters, how.clock, how.most_waiting, self.snapshot
+                store,
+                self._followed,
+                self.counters,
+                how.clock or time.time,
+                how.most_waiting,
+                self.snapshot,
             )
             self.shadow = Shadow(self, store, self.writer, self._spills)
         self.sketcher = ArrivalSketcher.of(self.settings, key, self.counters)
@@ -187,6 +193,11 @@ class Generation(BaseGeneration):
         """The current view, which may be behind the changes of another process."""
         return self._followed if self.writer is None else self.writer.view
 
+    @property
+    def documents(self) -> Store:
+        """The store, which has their dates."""
+        return self.store
+
     def refresh(self) -> View:
         """Return the view with all changes that any process has committed."""
         if self.writer is not None:
@@ -264,6 +275,12 @@ class Generation(BaseGeneration):
         """Remove documents; return for each id whether a document had it."""
         self.require_writer()
         return remove_ids(self, ids)
+
+    def remove_in_steps(
+        self, numbers: Sequence[int], still: Callable[[Row], bool]
+    ) -> Iterator[list[int]]:
+        """Remove documents in commits that let others in between; yield what each has removed."""
+        return Removal(self, numbers, still).steps()
 
     def number_after(self, other: Store) -> None:
         """Give new documents and changes larger numbers than another store has given."""

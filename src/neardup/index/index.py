@@ -120,7 +120,7 @@ class Index:
         keep_texts: bool | None = None,
         within: str | None = None,
         key: bytes | Key | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         most_waiting: int = MOST_WAITING,
         replicas: int = 0,
         say: Callable[[str], None] = lambda _: None,
@@ -144,7 +144,8 @@ class Index:
                 which group each is in (`add(..., within="en")`). It is the column from which
                 commands that read files into the index take the groups.
             key: The secret key of an index with hash siphash.
-            clock: Returns the time that is stored with a new document, in seconds since 1970.
+            clock: Returns the time that is stored with a new document, in seconds since 1970. By
+                default it is that of this machine, or of the server of an index on Redis.
             most_waiting: The most documents that may wait for the writer thread; more are refused
                 (`Busy`).
             replicas: Of an index on Redis: how many replicas have to have a document before it is
@@ -550,9 +551,30 @@ class Index:
         seconds = parse_duration(older_than, "older_than")
         if by is not None and not (isinstance(by, str) and by):
             raise ParameterError(f"by is the name of a field of the metadata, not {by!r}")
-        opened = self._in_folder("age of its documents")
-        before = (opened.now() if now is None else now) - seconds
-        return ExpiryPass(opened.while_open, before, by)
+        before = (self.now() if now is None else now) - seconds
+        return ExpiryPass(self._opened.while_open, before, by)
+
+    def now(self) -> float:
+        """Return the time that a document would get that is added now, in seconds since 1970.
+
+        >>> index = _example()
+        >>> index.now() > index.now() - 1
+        True
+        """
+        return self._opened.now()
+
+    def hold_upkeep(self) -> bool:
+        """Return whether this process does the upkeep of the index now, such as forgetting.
+
+        Of those that have an index on Redis open and call it about every second, one gets it; if
+        that one is silent, another one, ten seconds later. A folder has one process that writes.
+
+        >>> _example().hold_upkeep()
+        True
+        """
+        if isinstance(self._opened, OpenServers):
+            return self._opened.generation.hold_upkeep()
+        return not self.read_only
 
     # Querying
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +86,7 @@ class OpenIndex:
 
     def now(self) -> float:
         """Return the time that a document would get that is added now."""
-        return float(self._how.clock())
+        return float((self._how.clock or time.time)())
 
     @property
     def closed(self) -> bool:

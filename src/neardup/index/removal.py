@@ -83,12 +83,12 @@ class Removal:
     def steps(self) -> Iterator[list[int]]:
         """Remove the documents step by step; yield the numbers of those that a step has removed."""
         kept: list[int] = []
-        for numbers in _slices(self._together):
+        for numbers in slices(self._together):
             rows = self._rows(numbers)
             kept += [row.number for row in rows if row.witness is None]
             if copies := [row.number for row in rows if row.witness is not None]:
                 yield self._remove(copies)
-        for numbers in _slices(kept):
+        for numbers in slices(kept):
             if rows := self._rows(numbers):
                 yield from self._remove_kept([row.number for row in rows])
 
@@ -126,7 +126,7 @@ class Removal:
         store = self._generation.store
         part: list[int] = []
         size = 0
-        for some in _slices(sorted(listed)):
+        for some in slices(sorted(listed)):
             witness_of = store.witnesses(some)
             copies = [copy for copy in some if witness_of.get(copy) == number]
             sizes = store.blob_sizes("shingles", copies)
@@ -144,6 +144,7 @@ class Removal:
         return self._writer.put(RemoveSlice(numbers, self._together)).done.result()
 
 
-def _slices(numbers: Sequence[int]) -> Iterator[list[int]]:
+def slices(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the numbers of documents that are looked at together."""
     for start in range(0, len(numbers), SLICE_DOCUMENTS):
         yield list(numbers[start : start + SLICE_DOCUMENTS])

@@ -124,6 +124,10 @@ class Catalogue:
         """Return the first row of each document."""
         return documents if self.parts is None else self.parts.first_rows(documents)
 
+    def documents_of(self, rows: Integers) -> Integers:
+        """Return the document that each row belongs to."""
+        return rows if self.parts is None else self.parts.document[rows].astype(np.int64)
+
     def rows_kept(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return for each row whether its document is kept."""
         return kept if self.parts is None else kept[self.parts.document]

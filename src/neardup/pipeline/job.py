@@ -21,7 +21,9 @@ from neardup.corpus.one_file import KeptFile
 from neardup.corpus.read import CHUNK
 from neardup.corpus.shards import SHARD, Reading
 from neardup.corpus.standard_input import DASH, find_with_standard_input, is_standard_input
+from neardup.decisions import Decisions
 from neardup.errors import ParameterError, UsageError
+from neardup.formats.decisions import DecisionSource, load_decisions
 from neardup.formatting import parse_bytes
 from neardup.keys import Key
 from neardup.options import Options
@@ -60,6 +62,8 @@ class Job:
     against         the earlier corpus: folders of runs or sketches, or files
     stored          those of the earlier corpus that are indexes, open
     against_names   what the user calls them, if these are fetched copies
+    decisions       what people decided about documents and pairs
+    same_ids        the user vouches that ids in decisions about other inputs mean these documents
     prefer          pattern of the input files that rank before the others
     keep_full       save the full slots besides those that --bits has cut
     merge_rows      rows with the same id are one document
@@ -93,6 +97,8 @@ class Job:
     against: tuple[Path, ...] = ()
     stored: tuple[StoredCorpus, ...] = ()
     against_names: tuple[str, ...] = ()
+    decisions: Decisions | None = None
+    same_ids: bool = False
     prefer: str | None = None
     save_sketches: bool = False
     keep_full: bool = False
@@ -134,6 +140,15 @@ class Job:
                 raise UsageError(
                     f"{option} needs a folder as the output: choose a name without an ending for -o"
                 )
+
+    @property
+    def described_columns(self) -> dict[str, str | None]:
+        """The columns that name and contain documents, for run.json."""
+        return {
+            "text": self.columns.text,
+            "id": None if self.merge_rows else self.columns.id,
+            "merge_rows": self.columns.id if self.merge_rows else None,
+        }
 
     @property
     def can_resume(self) -> bool:
@@ -222,6 +237,7 @@ def make_job(
     within: str | None = None,
     against: Sequence[str | Path] = (),
     merge_rows: str | None = None,
+    decisions: DecisionSource | None = None,
     memory: str | int | None = None,
     workers: int | None = None,
     write_report: Callable[[Path, str], object] | None = None,
@@ -243,6 +259,7 @@ def make_job(
         within: The column whose value similar documents must share.
         against: The earlier corpus; those that are indexes are also given open, as `stored`.
         merge_rows: The column whose value the rows of one document share.
+        decisions: What people decided: a file, or decisions.
         memory: The most memory to use, in bytes or as `2GB`; None for half of the free memory.
         workers: Threads to use; None for one per core.
         write_report: Called with the finished folder and with the title of its report.
@@ -277,6 +294,7 @@ def make_job(
         folders=tuple(os.fspath(path) for path in inputs if os.path.isdir(path)),
         against=tuple(map(Path, against)),
         merge_rows=merge_rows is not None,
+        decisions=load_decisions(decisions, options.cluster),
         budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
         **others,
     )

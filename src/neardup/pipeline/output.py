@@ -34,6 +34,7 @@ RUN_NAMES = (
     "samples.parquet",
     "vetoed.parquet",
     "vetoed-samples.parquet",
+    "decided.parquet",
     "report.html",
     "ignored-lines",
     "document-frequencies",

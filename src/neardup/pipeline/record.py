@@ -91,6 +91,7 @@ class RunCounts:
     by_earlier removed documents whose witness is in the earlier corpus; None if it is not counted
     vetoed     kept documents that would be removed without --distinguish; None without it
     undated    documents without a date, if the keep policy compares dates
+    dropped    removed documents that were dropped by decisions; None without decisions
     """
 
     documents: int
@@ -102,6 +103,7 @@ class RunCounts:
     by_earlier: int | None = None
     vetoed: int | None = None
     undated: int = 0
+    dropped: int | None = None
 
     @property
     def rejected(self) -> int:
@@ -130,8 +132,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "keep": options.keep,
             "cluster": options.cluster,
             "limit": options.limit,
-            "text": columns.text,
-            "id": None if job.merge_rows else columns.id,
+            **job.described_columns,
             "within": columns.within,
             "distinguish": str(options.distinguish),
             "workers": job.workers,
@@ -145,7 +146,6 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "strip": str(options.strip),
             "save_sketches": job.save_sketches,
             "keep_full": job.keep_full,
-            "merge_rows": columns.id if job.merge_rows else None,
         },
         "reading": describe_reading(job.reading),
         "counts": {
@@ -158,6 +158,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "earlier": counts.earlier,
             **({"removed_by_earlier": counts.by_earlier} if counts.splits_removed else {}),
             **({} if counts.vetoed is None else {"vetoed": counts.vetoed}),
+            **({} if counts.dropped is None else {"dropped": counts.dropped}),
             **describe_undated(options, counts.undated),
         },
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),

@@ -17,6 +17,7 @@ from neardup.corpus.standard_input import copy_standard_input, is_standard_input
 from neardup.formats.blocks import remove_abandoned
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
+from neardup.pipeline.decided import find_overrides, write_decided
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows, merge_sketches
 from neardup.pipeline.output import check_output, output_folder
@@ -117,8 +118,9 @@ def find_near_duplicates(
         hasher.add(*catalogue.files[catalogue.new :])
         with clock.stage("rank"):
             classes = [sketches.first_new, *find_preferred(job, catalogue)]
+            overrides = find_overrides(job, catalogue, lambda: hasher.inputs(catalogue), progress)
             ranked = rank_and_collapse(
-                job, folder, sketches, rows, parts, read.keys, classes, progress
+                job, folder, sketches, rows, parts, read.keys, classes, progress, overrides
             )
         with clock.stage("band"):
             buckets = band_documents(job, folder, ranked, progress)
@@ -134,13 +136,16 @@ def find_near_duplicates(
             collect_removed(
                 verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
             )
+            verdicts.add_unwitnessed(ranked.dropped)
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
             would_remove = None if others is None else others.decide(job, compare, progress)
         kept_documents = mark_kept(ranked)
         kept = catalogue.rows_kept(kept_documents)
         looked = read.first.describe(job.options)
         with clock.stage("tables"):
-            summary = write_tables(folder, catalogue, sketches, verdicts, progress)
+            summary = write_tables(folder, catalogue, sketches, verdicts, progress, overrides)
+            if overrides is not None:
+                write_decided(folder, catalogue, verdicts, first_new, overrides, kept_documents)
             vetoed = None
             if would_remove is not None:
                 vetoed = write_vetoed(folder, catalogue, would_remove, kept)
@@ -164,6 +169,7 @@ def find_near_duplicates(
             summary.by_earlier,
             vetoed,
             ranked.ranking.undated,
+            None if overrides is None else len(ranked.dropped),
         )
         described = record.describe_run(job, counts)
         described["metrics"] |= sizes.metrics() | record.measure_empty_bins(
@@ -174,6 +180,8 @@ def find_near_duplicates(
         described["not_documents"] = dict(rows.unread().most_common())
         described |= record.describe_ignored_lines(job.ignored)
         described |= looked
+        if overrides is not None:
+            described["decisions"] = overrides.described
         described["inputs"] = hasher.inputs(catalogue)
         described |= describe_earlier(rows.shards[: rows.earlier])
         described |= job.backend.describe()

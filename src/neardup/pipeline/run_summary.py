@@ -18,6 +18,7 @@ from neardup.wording import (
     format_advice,
     format_by_earlier,
     format_counts,
+    format_decisions,
     format_earlier,
     format_example,
     format_indexed_before,
@@ -62,6 +63,8 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     if (vetoed := record["counts"].get("vetoed")) is not None:
         listed = "; vetoed.parquet lists them" if vetoed else ""
         lines.append(format_vetoed(vetoed, options.distinguish) + listed)
+    if decisions := record.get("decisions"):
+        lines.append(format_decisions(decisions))
     lines += format_rejected(add_cures(record["reasons"]), counts["rejected"])
     if undated := record["counts"].get("undated"):
         lines.append(format_undated(undated, options))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from neardup.formatting import format_bytes, format_count, format_duration, format_number
 from neardup.planner.explanation import RejectedValue
 from neardup.planner.planner import Plan
+from neardup.planner.redis_cluster import RedisSize
 from neardup.planner.spark_cluster import ClusterSize
 from neardup.planner.unmet_limits import describe_rate
 
@@ -58,6 +59,37 @@ def describe_cluster(cluster: ClusterSize) -> list[tuple[str, str]]:
             f"{format_bytes(needs.driver_python)} for Python",
         ),
     ]
+
+
+def describe_servers(size: RedisSize) -> list[tuple[str, str]]:
+    """Return the servers of an index on Redis and what they do, as names and texts."""
+    return [
+        (
+            "servers",
+            f"{format_count(size.masters, 'master')} of {format_bytes(size.memory)}, and as many "
+            "replicas",
+        ),
+        (
+            "data",
+            f"{format_bytes(size.data)} of memory on all masters, {size.document:,.0f} bytes a "
+            f"document; append-only files of up to {format_bytes(size.disk)} on each",
+        ),
+        (
+            "rate",
+            f"{size.rate:,.0f} documents a second by all masters, {size.process_rate:,.0f} by one "
+            f"process that adds: {format_count(size.processes, 'process', 'processes')}",
+        ),
+        ("joining", f"{size.moved:.1%} of the keys move to one more master"),
+    ]
+
+
+def _describe_folder(plan: Plan) -> str:
+    """Return what the same index needs in a folder on one machine."""
+    one = plan.predicted
+    return (
+        f"in a folder on one machine {format_bytes(one.memory)} of memory, "
+        f"{format_bytes(one.disk)} of disk, {one.rate:,.0f} documents a second"
+    )
 
 
 def _others(cluster: ClusterSize) -> str:
@@ -124,6 +156,8 @@ def describe_requirements(plan: Plan) -> str:
     cores = format_count(sla.cores, "core")
     if plan.spark is not None:
         what, cores = "a run over files on Spark", f"executors of {cores}"
+    elif plan.redis is not None:
+        what = "an index on Redis"
     limits = [f"recall {sla.recall:g} at {sla.threshold:g}"]
     limits += [] if sla.precision is None else [f"precision {sla.precision:g}"]
     limits += [] if sla.memory is None else [f"{format_bytes(sla.memory)} of memory"]
@@ -141,6 +175,8 @@ def describe_prediction(plan: Plan) -> list[str]:
     predicted = plan.predicted
     width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices)
     cost = _describe_machine(plan) if plan.spark is None else describe_cluster(plan.spark)
+    if plan.redis is not None:
+        cost = [*describe_servers(plan.redis), ("beside", _describe_folder(plan))]
     lines = [
         (
             "point",

@@ -8,6 +8,7 @@ those that are best without both. So every pair is held out once.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -29,6 +30,7 @@ from neardup.sketcher import Sketcher
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+Reals = NDArray[np.float64]
 
 FOLDS: Final = 5
 
@@ -129,6 +131,7 @@ class HeldOutPairs:
     shingles    the shingles
     reached     for each shingle, of each pair the number of thresholds that its similarity reaches
     counts      for each shingle the pairs by part, label and thresholds that are reached
+    sums        the same of their weights: how many pairs they stand for
     sweeps      for each shingle the figures by all labels, at all thresholds
     points      the operating points, for the buckets that pairs share
     """
@@ -140,6 +143,7 @@ class HeldOutPairs:
     shingles: list[str]
     reached: list[NDArray[np.uint16]]
     counts: list[Integers]
+    sums: list[Reals]
     sweeps: list[ThresholdSweep]
     points: LabelledPoints
 
@@ -159,17 +163,22 @@ class HeldOutPairs:
         x, y = fold[used.a], fold[used.b]
         part = np.minimum(x, y) * FOLDS + np.maximum(x, y)
         size = len(thresholds) + 1
-        reached, counts, sweeps = [], [], []
+        weight = None if used.weights is None else used.weights.weight
+        reached, sweeps = [], []
+        counts: list[Integers] = []
+        sums: list[Reals] = []
         for shingle in shingles:
             similarity = points.at(shingle, thresholds[-1]).similarity(used.a, used.b)
             bins = np.searchsorted(np.array(thresholds), similarity, side="right")
             reached.append(bins.astype(np.uint16))
-            sweeps.append(sweep_thresholds(similarity, used.label))
+            sweeps.append(sweep_thresholds(similarity, used.label, weight))
             places = (part * 2 + used.label) * size + bins
-            counted = np.bincount(places, minlength=FOLDS * FOLDS * 2 * size)
-            counts.append(counted.reshape(FOLDS, FOLDS, 2, size))
+            cells = FOLDS, FOLDS, 2, size
+            counts.append(np.bincount(places, minlength=math.prod(cells)).reshape(cells))
+            each = np.ones(len(places)) if weight is None else weight
+            sums.append(np.bincount(places, each, math.prod(cells)).reshape(cells).astype(float))
             progress.advance(1)
-        return cls(used, part, thresholds, usual, shingles, reached, counts, sweeps, points)
+        return cls(used, part, thresholds, usual, shingles, reached, counts, sums, sweeps, points)
 
     def best(self, part: int | None, among: Sequence[int]) -> tuple[int, int]:
         """Return the places of the best shingle and of the threshold to use with it.
@@ -181,20 +190,27 @@ class HeldOutPairs:
         # As the reference, if the labels that are left are all the same.
         chosen, most = (among[0], self.usual), -1.0
         for number in among:
-            tp, fp, positives, negatives = self._counted(number, part)
+            tp, fp, positives, negatives = self._counted(self.counts[number], part)
             if not positives or not negatives:
                 continue
-            f1 = float((2 * tp / (tp + fp + positives)).max())
-            if f1 > most:
-                most = f1
-                chosen = number, choose_threshold(tp, fp, positives, self.thresholds)[1]
+            f1 = self._f1(number, part)
+            if float(f1.max()) > most:
+                most = float(f1.max())
+                chosen = number, choose_threshold(f1, tp, fp, positives, self.thresholds)[1]
         return chosen
 
-    def _counted(self, number: int, part: int | None) -> tuple[Integers, Integers, int, int]:
+    def _f1(self, number: int, part: int | None) -> Reals:
+        """Return the F1 at each threshold, of the pairs for which the labelled ones stand."""
+        tp, fp, positives, _ = self._counted(self.sums[number], part)
+        f1: Reals = 2 * tp / (tp + fp + positives)
+        return f1
+
+    @staticmethod
+    def _counted(counts: NDArray[Any], part: int | None) -> tuple[Any, Any, Any, Any]:
         """Return duplicates and others that reach each threshold, and the number of both."""
         held = set() if part is None else set(divmod(part, FOLDS))
         kept = [fold for fold in range(FOLDS) if fold not in held]
-        counts = self.counts[number][np.ix_(kept, kept)].sum(axis=(0, 1))
+        counts = counts[np.ix_(kept, kept)].sum(axis=(0, 1))
         at_least = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
         others, duplicates = counts.sum(axis=1).tolist()
         return at_least[1], at_least[0], duplicates, others
@@ -215,12 +231,13 @@ class HeldOutPairs:
 
     def tried(self, number: int, unit: Integers) -> LabelledShingle:
         """Return the figures of one shingle; pairs of a unit are not taken as independent."""
-        tp, fp, positives, _ = self._counted(number, None)
-        low, high = choose_threshold(tp, fp, positives, self.thresholds)
+        tp, fp, positives, _ = self._counted(self.counts[number], None)
+        f1 = self._f1(number, None)
+        low, high = choose_threshold(f1, tp, fp, positives, self.thresholds)
         return LabelledShingle(
             self.shingles[number],
             self.thresholds[high],
             (self.thresholds[low], self.thresholds[high]),
             self.sweeps[number],
-            Scores.of(self.predict([number]), self.used.label, unit),
+            Scores.of(self.predict([number]), self.used.label, unit, self.used.weights),
         )

@@ -125,10 +125,14 @@ class LabelChoice:
                 f"with duplicates of {LEAST} or more clusters. {name}, stays; by these labels "
                 f"{describe_scores(self.default)}.",
             ]
+        intervals = "intervals count clusters, not pairs"
+        if self.golden.weights is not None:
+            stands = f"{self.golden.weights.pairs:,.0f}"
+            intervals = f"of the {stands} pairs that the labelled ones stand for"
         lines += [
             f"By pairs held out ({self.folds} folds by cluster: no document has a part in the "
             f"choice that judges it), what labels choose has {describe_scores(self.held_out)} "
-            "(intervals count clusters, not pairs).",
+            f"({intervals}).",
             f"{name}, has {describe_scores(self.default)} on the same pairs.",
         ]
         if min(self.duplicates, others) < FEW:
@@ -254,7 +258,7 @@ def choose_by_labels(
         golden=used,
         clusters=clusters,
         reference=reference,
-        default=Scores.of(predicted, used.label, unit),
+        default=Scores.of(predicted, used.label, unit, used.weights),
         chosen=reference,
     )
     others = len(used) - choice.duplicates
@@ -289,7 +293,10 @@ def _decide(
     for among in ([0], list(range(len(tried)))):  # the default's shingle first
         other = judged.predict(among)
         better, worse = _compare(other, predicted, label, unit)
-        f1 = [Scores.of(one, label).f1.value or 0.0 for one in (other, predicted)]
+        f1 = [
+            Scores.of(one, label, weights=choice.golden.weights).f1.value or 0.0
+            for one in (other, predicted)
+        ]
         if f1[0] >= f1[1] + GAIN and sign_test(better, better + worse) < SIGNIFICANT:
             predicted, best = other, tried[judged.best(None, among)[0]]
     if best is None:  # the figures of what was not good enough
@@ -297,7 +304,7 @@ def _decide(
     better, worse = _compare(predicted, default, label, unit)
     choice = replace(
         choice,
-        held_out=Scores.of(predicted, label, unit),
+        held_out=Scores.of(predicted, label, unit, choice.golden.weights),
         tried=tried,
         better=better,
         worse=worse,

@@ -39,6 +39,7 @@ from neardup.planner import costs as measuring
 from neardup.planner.costs import Costs
 from neardup.planner.explanation import Choice, explain_choices
 from neardup.planner.prediction import Prediction, Predictor, stored_bytes
+from neardup.planner.redis_cluster import RedisIndex, RedisSize, find_redis_problems
 from neardup.planner.requirements import BYTES_OF_A_SHINGLE, SHINGLES, FixedOptions, Sla
 from neardup.planner.search import Search
 from neardup.planner.spark_cluster import (
@@ -54,6 +55,8 @@ from neardup.planner.workload import SampledCorpus, Workload, assume_workload, s
 from neardup.runtime import SILENT, Progress
 from neardup.spec import check_choice, check_whole
 
+LOCAL, SPARK, REDIS = PLANNED = (*ENGINES, "redis")
+"""What a plan can be for: the engines of a run, and servers of an index."""
 MOST_SAMPLED = 100_000
 MANY_TIMES = 1.5
 """A plan for more than this many times the sampled corpus states that it extrapolates."""
@@ -73,6 +76,7 @@ class Plan:
             documents.
         notes: Warnings that are not failures.
         spark: The size of the cluster with `engine="spark"`, else None.
+        redis: The servers with `engine="redis"`, else None.
 
     >>> from neardup import plan
     >>> planned = plan("1M", memory="8GB", cores=4, calibrate=False)
@@ -90,6 +94,7 @@ class Plan:
     sources: dict[str, str]
     notes: list[str] = field(default_factory=list)
     spark: ClusterSize | None = None
+    redis: RedisSize | None = None
 
     @property
     def met(self) -> bool:
@@ -110,6 +115,8 @@ class Plan:
         }
         if self.spark is not None:
             record["spark"] = asdict(self.spark)
+        if self.redis is not None:
+            record["redis"] = asdict(self.redis)
         return _finite(record)  # type: ignore[no-any-return]
 
     @property
@@ -139,6 +146,9 @@ class Plan:
                 f"{format_count(spark.cores, 'core')} and "
             )
             cost += f"{format_bytes(spark.memory)}, {format_duration(spark.seconds)}"
+        if (redis := self.redis) is not None:
+            cost = f"{format_count(redis.masters, 'master')} of {format_bytes(redis.memory)}, "
+            cost += f"{redis.rate:,.0f} documents a second"
         return f"Plan({point}; recall {predicted.recall:.4f}, {cost}; {met})"
 
 
@@ -181,7 +191,9 @@ def plan(
 
     Numbers may have a unit: "300M", "100GB". A requirement that is left out is no limit. With
     `engine="spark"`, memory and cores are those of one executor, disk is that of the folder that
-    all machines share, and `Plan.spark` has the size of the cluster.
+    all machines share, and `Plan.spark` has the size of the cluster. With `engine="redis"` the plan
+    is for an index, memory and disk are those of a machine with one server, `Plan.redis` has the
+    servers, and `Plan.predicted` is the same index in a folder on one machine.
 
     Args:
         documents: The number of documents; by default that of the sample's files.
@@ -202,7 +214,7 @@ def plan(
         sample_size: How many documents of the sample are compared with one another.
         seed: The seed by which these are chosen.
         calibrate: Measure the speed of this machine for a few seconds; False uses stored figures.
-        engine: "local", one machine; or "spark", a cluster.
+        engine: "local", one machine; "spark", a cluster; or "redis", the servers of an index.
         progress: Receives stages and their progress; silent by default.
         **options: How the files of the sample are read; the required `threshold` and `recall`, and
             matching options that are fixed, while the plan chooses the others.
@@ -223,8 +235,8 @@ def plan(
     ['memory']
     """
     check_whole("sample_size", sample_size, 2, MOST_SAMPLED)
-    check_choice("engine", engine, ENGINES)
-    on_spark = engine == "spark"
+    check_choice("engine", engine, PLANNED)
+    on_spark, on_redis = engine == SPARK, engine == REDIS
     input_options, fixed_options = split_options(options)
     decided = given_options(fixed_options)
     threshold = decided.pop("threshold", default_of("threshold"))
@@ -242,6 +254,8 @@ def plan(
         )
     # Everything is checked before anything is read.
     within = None if hours is None else parse_number(hours, "hours")
+    if on_redis:
+        purpose = purpose or "index"
     if within is not None and (rate is not None or purpose == "index" or not within > 0):
         raise ParameterError(
             "hours are those of a run over files, above 0: leave out rate and index, or the hours"
@@ -259,7 +273,11 @@ def plan(
         purpose=purpose or ("files" if rate is None or on_spark else "index"),
     )
     if on_spark and sla.purpose == "index":
-        raise ParameterError("an index is not on Spark: plan one with engine local, or plan files")
+        raise ParameterError(
+            "an index is not on Spark: plan one with engine local or redis, or plan files"
+        )
+    if on_redis and sla.purpose == "files":
+        raise ParameterError("Redis servers have an index: leave out files, or plan with spark")
     sampled = None
     if files:
         sampled = sample_corpus(
@@ -268,8 +286,9 @@ def plan(
         sla = fill_from_sample(sla, sampled, documents is None, shingles is None, bytes is None)
     if within is not None:
         sla = replace(sla, rate=sla.documents / (3600 * within))
-    # Limits of an executor are no limits of a single machine: the cluster is sized for them.
-    chosen_for = replace(sla, memory=None, disk=None, rate=None) if on_spark else sla
+    # Limits of an executor or a server are no limits of a single machine: as many as it takes.
+    many = on_spark or on_redis
+    chosen_for = replace(sla, memory=None, disk=None, rate=None) if many else sla
     search = Search(chosen_for, fixed, Predictor(chosen_for, Costs(), _workloads(sla, sampled)))
     if calibrate:
         progress.say("measuring this machine, a few seconds")
@@ -284,6 +303,8 @@ def plan(
         )
         search = replace(search, predict=replace(search.predict, costs=costs))
     planned = make_plan(search, sampled)
+    if on_redis:
+        return plan_servers(planned, sla, search.predict)
     return plan_cluster(planned, sla, search.predict) if on_spark else planned
 
 
@@ -306,6 +327,21 @@ def plan_cluster(local: Plan, sla: Sla, predict: Predictor) -> Plan:
         spark=cluster,
         sources=local.sources | {"spark": run.spark.source},
     )
+
+
+def plan_servers(local: Plan, sla: Sla, predict: Predictor) -> Plan:
+    """Return the plan of the same operating point on Redis servers.
+
+    Args:
+        local: The plan for one machine without limits.
+        sla: The requirements; memory and disk are those of a machine with a server.
+        predict: The prediction that the local plan is based on.
+    """
+    options = Options.of(**local.options)
+    size = RedisIndex(sla, predict.costs, predict.workload_at(options), options).size()
+    problems = [*local.problems, *find_redis_problems(size, sla)]
+    sources = local.sources | {"redis": size.source}
+    return replace(local, sla=sla, problems=problems, redis=size, sources=sources)
 
 
 def make_plan(search: Search, sampled: SampledCorpus | None = None) -> Plan:

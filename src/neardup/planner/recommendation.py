@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.evaluation.scores import Share, Z
+from neardup.evaluation.shares import Share, Z
 from neardup.evaluation.truth import Truth
 from neardup.formatting import format_count, format_duration, format_number
 from neardup.planner.tuning import TrialOutcome, TrialPoint

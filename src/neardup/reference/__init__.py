@@ -14,6 +14,7 @@ from neardup.reference.answer import keep_list as keep_list
 from neardup.reference.answer import parts as parts
 from neardup.reference.answer import similar_pairs as similar_pairs
 from neardup.reference.answer import visible as visible
+from neardup.reference.decided import keep_decided as keep_decided
 from neardup.reference.hashes import xxh64 as xxh64
 from neardup.reference.sketches import MEASURES as MEASURES
 from neardup.reference.sketches import band_keys as band_keys

@@ -14,7 +14,7 @@ import numpy as np
 
 from neardup.formats import tables
 from neardup.report.html import Html, join, name, note, table, tag
-from neardup.report.run_folder import Row, RunTable, smallest_positions
+from neardup.report.run_folder import ReportedCounts, Row, RunTable, smallest_positions
 
 MOST_CLUSTERS: Final = 2_000
 MOST_COPIES: Final = 5
@@ -31,19 +31,19 @@ def list_script() -> Html:
     return Html(Path(__file__).with_name("clusters.js").read_text("utf-8"))
 
 
-def cluster_list(run: Path, removed: int) -> Html:
+def cluster_list(run: Path, counts: ReportedCounts) -> Html:
     """Return the list of the clusters of a run.
 
     Args:
         run: The folder of the run.
-        removed: The number of documents that run.json states as removed.
+        counts: What run.json states.
     """
     clusters = RunTable(run / "clusters.parquet", tables.CLUSTERS)
     total = sum(len(sizes) for sizes in clusters.numbers("size"))
     places = smallest_positions((-sizes for sizes in clusters.numbers("size")), MOST_CLUSTERS)
     listed = clusters.select(sorted(places), ["cluster", "id", "size"])
     largest = sorted(listed, key=lambda row: (-row["size"], row["cluster"]))
-    copies = _copies(run, removed, [int(row["cluster"]) for row in largest])
+    copies = _copies(run, counts, [int(row["cluster"]) for row in largest])
     rows = list(_fitting(_row(row, copies.get(int(row["cluster"]), [])) for row in largest))
     complete = len(rows) == total and all(row["size"] - 1 <= MOST_COPIES for row in largest)
     missing = "not all ids are in it"
@@ -64,14 +64,14 @@ def cluster_list(run: Path, removed: int) -> Html:
     )
 
 
-def _copies(run: Path, removed: int, clusters: list[int]) -> dict[int, list[str]]:
+def _copies(run: Path, counts: ReportedCounts, clusters: list[int]) -> dict[int, list[str]]:
     """Return the ids of the first copies of these clusters."""
-    removals = RunTable(run / "removed.parquet", tables.REMOVED, removed)
+    removals = RunTable(run / "removed.parquet", tables.REMOVED, counts.removed)
     room = dict.fromkeys(clusters, MOST_COPIES)
     wanted = np.array(sorted(clusters), np.int64)
     positions: list[int] = []
     start = 0
-    for batch in removals.numbers("cluster"):
+    for batch in removals.numbers("cluster", counts.dropped and -1):
         for place in np.flatnonzero(np.isin(batch, wanted)).tolist():
             cluster = int(batch[place])
             if room[cluster]:

@@ -8,7 +8,8 @@ from typing import Final
 from neardup.evaluation.golden import SEVERAL
 from neardup.evaluation.profile import CorpusProfile, Spread
 from neardup.evaluation.results import Case, Evaluation, QualityGate, format_as_good
-from neardup.evaluation.scores import Scores, Share, ThresholdSweep
+from neardup.evaluation.scores import Scores, ThresholdSweep
+from neardup.evaluation.shares import Share
 from neardup.formatting import format_similarity
 from neardup.report.differences import side_by_side
 from neardup.report.html import Html, join, make_page, name, note, pairs, shorten, table, tag

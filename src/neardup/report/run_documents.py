@@ -33,7 +33,7 @@ from neardup.runtime import Progress
 MOST_IDS: Final = 1_000_000
 """Ids among which those near to an unknown one are looked for."""
 
-TABLES: Final = ("removed", "rejected", "clusters", "vetoed")
+TABLES: Final = ("removed", "rejected", "clusters", "vetoed", "decided")
 
 Row = dict[str, Any]
 Place = tuple[str, int]
@@ -56,6 +56,7 @@ class RunDocument:
         copies: The number of documents that were removed because of it.
         vetoed: Whether it is kept only because of --distinguish.
         earlier: Whether it is of the earlier corpus of --against.
+        decision: What people decided: of a removed document, what removed it.
     """
 
     id: str
@@ -71,6 +72,7 @@ class RunDocument:
     copies: int = 0
     vetoed: bool = False
     earlier: bool = False
+    decision: str | None = None
 
     @property
     def place(self) -> Place:
@@ -81,7 +83,7 @@ class RunDocument:
     def decided(self) -> DecidedDocument:
         """The decision about it."""
         witness = self.witness if self.status == REMOVED else None
-        return DecidedDocument(self.id, self.status, witness)
+        return DecidedDocument(self.id, self.status, witness, self.decision)
 
 
 def read_run_record(run: Path) -> dict[str, Any]:
@@ -174,8 +176,13 @@ class RunDocuments:
             return RunDocument(row["id"], REJECTED, *places[0], reason=row["reason"])
         copies = tables["clusters"]["size"] - 1 if "clusters" in tables else 0
         kind = next((name for name in ("removed", "vetoed") if name in tables), None)
+        said = tables["decided"]["decisions"] if "decided" in tables else None
         if kind is None:
-            return RunDocument(tables["clusters"]["id"], KEPT, *places[0], copies=copies)
+            row = next(iter(tables.values()))
+            is_earlier = row.get("outcome") == "earlier"
+            return RunDocument(
+                row["id"], KEPT, *places[0], copies=copies, earlier=is_earlier, decision=said
+            )
         row = tables[kind]
         return RunDocument(
             row["id"],
@@ -188,6 +195,7 @@ class RunDocuments:
             row["exact"],
             copies=copies,
             vetoed=kind == "vetoed",
+            decision=row.get("decision") if kind == "removed" else said,
         )
 
     def _own(self, places: Sequence[Place]) -> list[Place]:

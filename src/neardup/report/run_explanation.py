@@ -260,18 +260,25 @@ class RunExplainer:
         if document.status == REMOVED:
             return self._removed_sentence(document)
         if self.options is None or not document.vetoed or document.similarity is None:
-            return explain_kept(document.id, document.copies).sentence
+            return explain_kept(document.id, document.copies, document.decision).sentence
         return explain_vetoed(
             self.options, document.id, document.copies, document.witness, document.similarity
         ).sentence
 
     def _removed_sentence(self, document: RunDocument) -> str:
+        if document.witness is None and document.decision is not None:
+            return f"{document.id!r} was removed: {document.decision}"
         if document.witness is None or document.similarity is None:
             return f"{document.id!r} was removed: a filter has seen it; its witness is not known"
         if self.options is None:
             return f"{document.id!r} was removed: a copy of {document.witness!r}, which was kept"
         return explain_removed(
-            self.options, document.id, document.witness, document.similarity, document.exact
+            self.options,
+            document.id,
+            document.witness,
+            document.similarity,
+            document.exact,
+            document.decision,
         ).sentence
 
     def _add_witness(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -42,6 +43,7 @@ class ReportedCounts:
     comparisons: int = 0
     vetoed: int | None = None
     removed_by_earlier: int | None = None
+    dropped: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.kept, self.removed - self.identical, self.identical, self.rejected) < 0:
@@ -141,6 +143,7 @@ class RunRecord:
     cut: CutCounts | None = None
     advice: Sequence[str] = ()
     scripts: Sequence[ScriptCounts] = ()
+    decisions: Mapping[str, int] | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -198,7 +201,14 @@ def _record(content: dict[str, Any]) -> RunRecord:
         cut=_cut(content.get("cut")),
         advice=[str(one) for one in content.get("advice", [])],
         scripts=_scripts(content.get("scripts", {})),
+        decisions=_decisions(content.get("decisions")),
     )
+
+
+def _decisions(content: dict[str, Any] | None) -> dict[str, int] | None:
+    if content is None:
+        return None
+    return {name: int(content[name]) for name in ("in_force", "documents", "missing")}
 
 
 def _unread(content: dict[str, Any]) -> ReportedUnread:
@@ -308,7 +318,7 @@ def _optional_whole(value: Any) -> int | None:
 Row = dict[str, Any]
 
 BATCH: Final = 1 << 16
-MAY_BE_NULL: Final = {"text"}
+MAY_BE_NULL: Final = {"text", "decision"}
 
 
 class RunTable:
@@ -331,14 +341,22 @@ class RunTable:
         if rows is not None and rows != count:
             raise self._damaged(f"it has {count:,} rows, run.json states {rows:,}")
 
-    def numbers(self, column: str) -> Iterator[NDArray[Any]]:
-        """Yield the batches of a column of numbers, in order."""
+    def numbers(self, column: str, absent: float | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the batches of a column of numbers, in order.
+
+        Args:
+            column: The name of the column.
+            absent: What stands for a missing value; None if none may be missing.
+        """
         for group, _, _ in self._groups():
             for batch in self._batches(group, BATCH, [column]):
-                if batch.column(0).null_count:
+                values = batch.column(0)
+                if values.null_count and absent is None:
                     raise self._damaged("a value is missing")
+                if values.null_count:
+                    values = pc.fill_null(values, absent)
                 # Not to_numpy: it imports pandas wherever that is installed.
-                yield np.from_dlpack(batch.column(0))
+                yield np.from_dlpack(values)
 
     def first(self, count: int) -> list[Row]:
         """Return the first rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -23,12 +23,16 @@ from neardup.report.run_folder import (
     size_counts,
     smallest_positions,
 )
+from neardup.wording import describe_decisions
 
 REPORT: Final = "report.html"
 LARGEST: Final = 10
 """Clusters, and documents that were cut, that are listed."""
 CLOSEST: Final = 5
 REJECTED: Final = 10
+DECIDED: Final = 20
+ABSENT: Final = 2.0
+"""Stands for the similarity of a document that has no witness: more than any."""
 COPIES: Final = 3
 """Copies of a cluster whose texts are shown."""
 
@@ -77,7 +81,9 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     if record.counts.vetoed is not None:
         yield "vetoed", vetoed_section(run, record)
     figures = largest_clusters(run)
-    listed = cluster_list(run, record.counts.removed) if figures.largest else Html()
+    if record.decisions is not None:
+        yield "decisions", decisions_section(run, record.decisions)
+    listed = cluster_list(run, record.counts) if figures.largest else Html()
     yield "clusters", clusters_section(figures, listed)
     if not record.is_exact:
         yield "buckets", sections.hot_buckets(record.buckets)
@@ -88,10 +94,13 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
 
 def removals(run: Path, record: RunRecord) -> sections.Removals:
     """Read the similarities of the removed documents, and the least similar ones."""
-    table = RunTable(run / "removed.parquet", tables.REMOVED, record.counts.removed)
-    closest = smallest_positions(table.numbers("similarity"), CLOSEST)
+    counts = record.counts
+    table = RunTable(run / "removed.parquet", tables.REMOVED, counts.removed)
+    absent = counts.dropped and ABSENT
+    closest = smallest_positions(table.numbers("similarity", absent), CLOSEST)
+    closest = closest[: counts.removed - (counts.dropped or 0)]
     return sections.Removals(
-        similarity_counts(table.numbers("similarity")),
+        similarity_counts(table.numbers("similarity", absent)),
         [row for row in table.at(closest) if row["similarity"] < 1.0],
     )
 
@@ -204,6 +213,30 @@ def vetoed_section(run: Path, record: RunRecord) -> Html:
             "vetoed.parquet lists them with their witnesses."
         ),
         *(_vetoed(*texts) for texts in shown.values() if len(texts) > 1),
+    )
+
+
+def decisions_section(run: Path, counts: Mapping[str, int]) -> Html:
+    """Return the section about the decisions of people that were obeyed, with the first ones.
+
+    Args:
+        run: The folder of the run.
+        counts: How many decisions there are, and documents that they are about.
+    """
+    decided = RunTable(run / "decided.parquet", tables.DECIDED, counts["documents"])
+    first = range(min(counts["documents"], DECIDED))
+    rows = [
+        (document(row["id"], row["file"], row["row"]), row["outcome"], shorten(row["decisions"]))
+        for row in decided.select(first, ["id", "file", "row", "outcome", "decisions"])
+    ]
+    heads = ("document", "outcome", "decisions")
+    return sections.section(
+        "decisions",
+        note(
+            f"{describe_decisions(counts)}. Decisions go before the comparison; decided.parquet "
+            "lists all documents that they name, removed.parquet names those that removed one."
+        ),
+        *([table("Decisions", heads, rows)] if rows else []),
     )
 
 

@@ -31,6 +31,7 @@ TITLES: Final = {
     "similarity": "Similarity",
     "cut": "Cut passages",
     "vetoed": "Vetoed",
+    "decisions": "Decisions",
     "clusters": "Clusters",
     "buckets": "Hot buckets",
     "rejected": "Rejected",
@@ -85,7 +86,7 @@ def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
         tag("p", "neardup report", class_="brand"),
         tag("h1", headline(record)),
         plots.shares([(kind, count) for kind, _, count in parts]),
-        tiles(record),
+        tiles(counted_parts(record)),
         *rule(record),
         *_by_earlier(record.counts),
         *(note(f"Advice: {advice}") for advice in record.advice[:MOST_ROWS]),
@@ -109,15 +110,16 @@ def counted_parts(record: RunRecord) -> list[tuple[str, str, int]]:
     return [("kept", "kept", counts.kept), *removed, ("rejected", "rejected", counts.rejected)]
 
 
-def tiles(record: RunRecord) -> Html:
-    """Return the counts of a run, each with its share.
+def tiles(parts: Sequence[tuple[str, str, int]]) -> Html:
+    """Return counts, each with its share of all.
 
     Args:
-        record: The run.
+        parts: CSS class, name and count of each part, as `counted_parts` has them.
     """
+    total = sum(count for _, _, count in parts)
     shown = (
-        _tile(label, f"{count:,}", kind, _percent(count, record.counts))
-        for kind, label, count in counted_parts(record)
+        _tile(label, f"{count:,}", kind, f"{count / total:.1%}" if total else "")
+        for kind, label, count in parts
     )
     return tag("dl", *shown, class_="tiles")
 
@@ -151,10 +153,6 @@ def headline(record: RunRecord) -> str:
         return f"No duplicate among {format_count(counts.documents, 'document')}"
     verb = "was removed as a duplicate" if counts.removed == 1 else "were removed as duplicates"
     return f"{counts.removed:,} of {format_count(counts.documents, 'document')} {verb}"
-
-
-def _percent(count: int, counts: ReportedCounts) -> str:
-    return f"{count / counts.documents:.1%}" if counts.documents else ""
 
 
 def rule(record: RunRecord) -> Iterator[Html]:

@@ -65,6 +65,12 @@ def _all_ids(visit: Visit, cluster: FoundCluster) -> Iterable[str]:
         yield copy.id
 
 
+def renew(visit: Visit) -> Response:
+    """Make the list of clusters again, of what an index has now."""
+    visit.desk.index.renew()
+    return visit.go_to(visit.url(""), "The list is being made again.")
+
+
 def undo(visit: Visit) -> Response:
     """Undo the last decision of this person."""
     return _turned(visit, visit.desk.journal.undo(visit.who), "Undone", "nothing to undo")
@@ -99,6 +105,7 @@ def _path_of(visit: Visit, decision: StoredDecision) -> str:
 ROUTES = [
     action_route("/decide", decide),
     action_route("/decide-cluster", decide_cluster),
+    action_route("/renew", renew),
     action_route("/undo", undo),
     action_route("/redo", redo),
 ]

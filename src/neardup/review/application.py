@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -48,11 +48,12 @@ PAGES: Final = (
 """The modules with pages; each has its routes in ROUTES."""
 
 
-def create_review(desk: ReviewDesk) -> Starlette:
+def create_review(desk: ReviewDesk, entrance: Sequence[BaseRoute] = ()) -> Starlette:
     """Return the application of the review page.
 
     Args:
         desk: What the pages work on; it is closed when the application ends.
+        entrance: Routes by which people enter, besides the address with the token.
     """
 
     @asynccontextmanager
@@ -61,7 +62,9 @@ def create_review(desk: ReviewDesk) -> Starlette:
         await run_in_threadpool(desk.close)
 
     routes: list[BaseRoute] = [
+        *entrance,
         Route("/static/{name}", _send_file),
+        Route("/favicon.ico", _send_icon),
         Route("/open", _open_session),
         Route("/alive", _say_alive),
         Route("/logout", _end_session, methods=["POST"]),
@@ -89,6 +92,11 @@ async def _send_file(request: Request) -> Response:
     return Response(content, media_type=TYPES[Path(name).suffix])
 
 
+async def _send_icon(_: Request) -> Response:
+    """Send the icon that browsers ask for beside a plain text, which names none."""
+    return Response(static_files()["icon.svg"], media_type=TYPES[".svg"])
+
+
 async def _open_session(request: Request) -> Response:
     """Exchange the token of the address for a session."""
     desk: ReviewDesk = request.scope["desk"]
@@ -108,16 +116,18 @@ async def _open_session(request: Request) -> Response:
     return answer
 
 
-def set_session(answer: Response, desk: ReviewDesk, secret: str) -> None:
+def set_session(answer: Response, desk: ReviewDesk, secret: str, secure: bool = False) -> None:
     """Have the browser keep a session.
 
     Args:
         answer: The answer that tells it.
         desk: The desk that the session is of.
         secret: The secret of the session.
+        secure: Whether the browser sends it by TLS alone.
     """
+    place = desk.frame.url("")
     answer.set_cookie(
-        desk.cookie, secret, path=desk.frame.url(""), httponly=True, samesite="strict"
+        desk.cookie, secret, path=place, httponly=True, samesite="strict", secure=secure
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -27,6 +28,8 @@ ORDER_LABELS: Final = {
     "source": "by source",
 }
 LONGEST_QUERY: Final = 1_000
+SEARCH_SECONDS: Final = 10
+"""How long texts are looked through."""
 
 
 def wait_for_index(visit: Visit, at: str) -> Response | None:
@@ -136,26 +139,50 @@ def _show_found(visit: Visit, query: str) -> Response:
     clusters, copies = index.by_id(query)
     if not clusters and not copies:
         clusters, copies = index.containing(query)
+    told = ""
+    in_texts = "texts" in visit.query or not (clusters or copies)
+    if in_texts:
+        clusters, copies, told = _find_in_texts(visit, query)
     parts = [_found("Kept documents with copies", _rows(visit, clusters))]
     parts.append(_found("Removed documents", _copy_rows(visit, copies)))
-    if len(clusters) == MOST_FOUND or len(copies) == MOST_FOUND:
-        parts.append(note(f"Only the first {MOST_FOUND:,} are listed: write more of the id."))
-    nothing = "No id or path of a cluster begins with this, or contains it."
+    if len(clusters) >= MOST_FOUND or len(copies) >= MOST_FOUND:
+        parts.append(note(f"Only the first {MOST_FOUND:,} are listed: write more."))
+    other = tag("a", "Look in the texts", href=visit.url("clusters", q=query, texts=1))
+    alone = tag(
+        "a", "Look for a document of this id without copies", href=visit.url("document", id=query)
+    )
     return visit.render(
         "Search",
         tag("h1", "Found for ", tag("bdi", query)),
-        *(parts if clusters or copies else [note(nothing)]),
-        tag(
-            "p",
-            tag(
-                "a",
-                "Look for a document of this id that has no copies",
-                href=visit.url("document", id=query),
-            ),
-        ),
+        *parts,
+        *([note(told)] if told else []),
+        tag("p", *([] if in_texts else [other, " · "]), alone),
         at="clusters",
         keys=KEYS,
     )
+
+
+def _find_in_texts(visit: Visit, query: str) -> tuple[list[FoundCluster], list[FoundCopy], str]:
+    """Return the documents of the list whose texts contain the query, and what is to be said."""
+    clusters: list[FoundCluster] = []
+    copies: list[FoundCopy] = []
+    ends, others = time.monotonic() + SEARCH_SECONDS, 0
+    for place in visit.desk.texts.containing(query):
+        if place is not None:
+            kept, removed = visit.desk.index.at(place)
+            clusters += kept
+            copies += removed
+            others += not (kept or removed)
+        if max(len(clusters), len(copies)) >= MOST_FOUND:
+            break
+        if time.monotonic() > ends:
+            looked = f"The search was ended after {SEARCH_SECONDS} seconds: write an id or a path."
+            return clusters, copies, looked
+    if clusters or copies:
+        return clusters, copies, ""
+    if others:
+        return [], [], f"Only kept documents without copies contain this: {others:,} of them."
+    return [], [], "No id, path or text of a cluster contains this."
 
 
 def _copy_rows(visit: Visit, copies: Sequence[FoundCopy]) -> list[tuple[str, ...]]:

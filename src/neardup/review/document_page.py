@@ -7,17 +7,14 @@ from collections.abc import Iterator, Sequence
 from starlette.responses import Response
 
 from neardup.errors import InputError, UsageError
-from neardup.formatting import format_bytes, format_similarity
+from neardup.formatting import format_similarity
 from neardup.report.html import Html, document, name, note, pairs, table, tag
-from neardup.report.run_explanation import RunExplainer
-from neardup.report.run_verdicts import RunExplanation
 from neardup.review.cluster_page import choose_view
 from neardup.review.clusters_page import wait_for_index
 from neardup.review.frame import field, hidden
 from neardup.review.pair_view import compared_texts
 from neardup.review.run_index import FoundCluster, FoundCopy
 from neardup.review.visits import ReviewRefusal, Visit, page_route
-from neardup.runtime import SILENT
 
 MOST_COPIES = 50
 """Documents of a cluster that are listed with one of them."""
@@ -115,30 +112,29 @@ def _cluster_url(visit: Visit, cluster: FoundCluster) -> str:
 
 
 def _ask(visit: Visit, id: str) -> Html:
-    """Return the button that has the inputs read again."""
-    size = format_bytes(sum(inputs.stored for inputs in visit.desk.texts.corpora))
+    """Return the button that has the document compared again."""
     return tag(
         "form",
         hidden("id", id),
         hidden("explain", "1"),
         tag("button", "Why, and what else is similar?"),
         " ",
-        tag("span", f"This reads the inputs again: {size} for a kept document.", class_="note"),
+        tag("span", visit.desk.texts.cost, class_="note"),
         action=visit.url("document"),
         method="get",
     )
 
 
 def _explained(visit: Visit, id: str) -> Iterator[Html]:
-    """Yield the explanation, which sketches the document and all that it may have met again."""
+    """Yield why the document was kept or removed, and what is similar to it."""
     try:
-        explained = RunExplainer(visit.desk.run, None, 1, SILENT).explain(id, nearest=True)
+        explained = visit.desk.subject.explain(id)
     except (InputError, UsageError) as error:
         yield tag("p", str(error), class_="refused")
         return
     yield tag("h2", "Why")
     yield tag("p", explained.sentence)
-    yield pairs(_facts(explained))
+    yield pairs(explained.facts)
     if explained.nearest:
         yield tag("h2", "What is most similar")
         rows = [
@@ -152,20 +148,6 @@ def _explained(visit: Visit, id: str) -> Iterator[Html]:
         heads = ("similarity", "document", "decision")
         yield table("What is most similar", heads, rows, {"similarity"})
     yield from (note(one) for one in explained.notes)
-
-
-def _facts(explained: RunExplanation) -> Iterator[tuple[str, str]]:
-    yield "document", name(f"{explained.file}:{explained.row}")
-    if explained.rule:
-        yield "rule", explained.rule
-    if explained.shingles is not None:
-        own, its, both = explained.shingles
-        yield "shingles of both", f"{both:,}"
-        yield "shingles of itself, of its witness", f"{own:,}, {its:,}"
-    if explained.buckets is not None:
-        yield "buckets that both are in", "{:,} of {:,}".format(*explained.buckets)
-    if explained.met is not None:
-        yield "documents that share a bucket with it", f"{explained.met:,}"
 
 
 def _other(visit: Visit, id: str) -> Html:
@@ -186,22 +168,16 @@ def show_comparison(visit: Visit) -> Response:
     choose_view(visit)
     a, b = read_id(visit, "a"), read_id(visit, "b")
     try:
-        pair = RunExplainer(visit.desk.run, None, 1, SILENT).explain_pair(a, b)
+        compared = visit.desk.subject.compare(a, b)
     except (InputError, UsageError) as error:
         raise ReviewRefusal(404, str(error)) from None
     found = visit.desk.texts.of_ids([a, b])
-    facts = []
-    if pair.verdict.similarity is not None:
-        facts.append(("similarity", format_similarity(pair.verdict.similarity)))
-    if pair.shingles is not None:
-        own, its, both = pair.shingles
-        facts += [("shingles of both", f"{both:,}"), ("of the one, the other", f"{own:,}, {its:,}")]
     return visit.render(
         f"{a} beside {b}",
         tag("h1", name(a), " beside ", name(b)),
-        tag("p", pair.verdict.sentence),
-        pairs(facts),
-        *(note(one) for one in pair.notes),
+        tag("p", compared.sentence),
+        pairs(compared.facts),
+        *(note(one) for one in compared.notes),
         compared_texts(visit, found.get(a), found.get(b), (a, b)),
         at="clusters",
     )

@@ -24,10 +24,11 @@ POLICY: Final = "; ".join(
 
 
 class PageLink(NamedTuple):
-    """A link of the navigation: the path after the prefix, and what is shown."""
+    """A link of the navigation: the path after the prefix, what is shown, and the key for it."""
 
     path: str
     label: str
+    key: str = ""
 
 
 class KeyHelp(NamedTuple):
@@ -120,6 +121,7 @@ class ReviewFrame:
                 link.label,
                 href=self.url(link.path),
                 **({"aria_current": "page"} if link.path == at else {}),
+                **({"data_key": link.key, "aria_keyshortcuts": link.key} if link.key else {}),
             )
             for link in self.links
         )

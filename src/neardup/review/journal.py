@@ -8,26 +8,21 @@ cluster since, that is said, and nothing is stored.
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from neardup.decisions import PAIR_ACTIONS, Action, Decision
-from neardup.errors import Conflict, FormatError, OutputError
+from neardup.errors import Conflict
 from neardup.formats.decisions import write_decisions
+from neardup.review.stored_file import StoredFile
 
 VERSION: Final = 1
-WAIT_SECONDS: Final = 5.0
-"""How long another writer is waited for."""
 TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 MOST_TOLD: Final = 3
 """Decisions that are listed of those that came in between."""
 SCHEMA: Final = """
-CREATE TABLE about (version INTEGER, changes INTEGER);
-INSERT INTO about VALUES (1, 0);
 CREATE TABLE decisions (
     number INTEGER PRIMARY KEY, step INTEGER NOT NULL, action TEXT NOT NULL, a TEXT NOT NULL,
     b TEXT NOT NULL, who TEXT NOT NULL, time TEXT NOT NULL, note TEXT NOT NULL,
@@ -82,7 +77,7 @@ class StoredDecision(NamedTuple):
         return (self.a,)
 
 
-class DecisionJournal:
+class DecisionJournal(StoredFile):
     """Stores decisions. Used by several threads; other processes may use the same file.
 
     Args:
@@ -98,83 +93,10 @@ class DecisionJournal:
         run: str | None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.path, self._run, self._clock = path, run or "", clock
-        self._lock = threading.Lock()
-        self._opened: sqlite3.Connection | None = None
-        if path.exists():
-            with self._lock, self._told_errors():
-                self._open()
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
-
-    def _open(self) -> sqlite3.Connection:
-        if self._opened is None:
-            self.path.parent.mkdir(exist_ok=True)
-            opened = sqlite3.connect(
-                self.path, WAIT_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            opened.execute("PRAGMA journal_mode=WAL")
-            opened.execute("PRAGMA synchronous=FULL")
-            with _transaction(opened):
-                if not opened.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                    for statement in SCHEMA.split(";\n"):
-                        opened.execute(statement)
-            version = opened.execute("SELECT version FROM about").fetchone()[0]
-            if version != VERSION:
-                raise FormatError(
-                    f"{self.path} has version {version}, this neardup reads version {VERSION}: use "
-                    "the neardup that wrote it"
-                )
-            self._opened = opened
-        return self._opened
-
-    @contextmanager
-    def _told_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise OutputError(
-                f"{self.path} can't be written ({error}), so nothing was stored; what was decided "
-                "before is safe: free some space or see who else writes to it, and decide again"
-            ) from None
-        except sqlite3.DatabaseError as error:
-            raise FormatError(
-                f"{self.path} is no file of decisions ({error}): move it away, or restore it"
-            ) from None
-        except OSError as error:
-            raise OutputError(
-                f"{self.path} can't be written ({error.strerror}): copy the run to a folder that "
-                "can be written to"
-            ) from None
-
-    def _ask(self, query: str, *values: object) -> list[Any]:
-        with self._lock, self._told_errors():
-            if self._opened is None and not self.path.exists():
-                return []
-            return self._open().execute(query, values).fetchall()
-
-    @contextmanager
-    def _change(self) -> Iterator[tuple[sqlite3.Connection, int]]:
-        """Yield the connection in a transaction, and the number of this change."""
-        with self._lock, self._told_errors():
-            opened = self._open()
-            with _transaction(opened):
-                change = opened.execute("SELECT changes + 1 FROM about").fetchone()[0]
-                opened.execute("UPDATE about SET changes = ?", (change,))
-                yield opened, change
+        super().__init__(path, SCHEMA, VERSION, "decisions")
+        self._run, self._clock = run or "", clock
 
     # -- what is stored ---------------------------------------------------------------------------
-
-    @property
-    def changes(self) -> int:
-        """The number of changes so far: what someone who decides has seen."""
-        found = self._ask("SELECT changes FROM about")
-        return int(found[0][0]) if found else 0
 
     def decide(
         self, decisions: Iterable[NewDecision], who: str, note: str = "", seen: int | None = None
@@ -191,7 +113,7 @@ class DecisionJournal:
             Conflict: something was decided about one of the clusters since.
         """
         time = self._clock().astimezone(UTC).strftime(TIME)
-        with self._change() as (opened, change):
+        with self.change() as (opened, change):
             step = opened.execute("SELECT coalesce(max(step), 0) + 1 FROM decisions").fetchone()[0]
             rows = [
                 (step, one.action, one.a, one.b, who, time, note, self._run, one.cluster, change)
@@ -240,7 +162,7 @@ class DecisionJournal:
         return self._turn(who, UNDONE, VALID, "min")
 
     def _turn(self, who: str, old: str, new: str, end: str) -> tuple[StoredDecision | None, int]:
-        with self._change() as (opened, change):
+        with self.change() as (opened, change):
             query = f"SELECT {end}(step) FROM decisions WHERE who = ? AND state = ?"  # noqa: S608
             step = opened.execute(query, (who, old)).fetchone()[0]
             turned = opened.execute(
@@ -264,7 +186,7 @@ class DecisionJournal:
             f"SELECT * FROM decisions WHERE (a IN ({marks}) OR b IN ({marks}) "  # noqa: S608
             "OR (a = ? AND b = '')) AND state = 'valid' ORDER BY number"
         )
-        return latest(StoredDecision(*row) for row in self._ask(query, *ids, *ids, alone))
+        return latest(StoredDecision(*row) for row in self.ask(query, *ids, *ids, alone))
 
     def count_by_cluster(self, clusters: Sequence[int]) -> dict[int, int]:
         """Return the number of valid decisions about clusters; of those without any, nothing.
@@ -277,7 +199,7 @@ class DecisionJournal:
             f"SELECT cluster, count(*) FROM decisions WHERE cluster IN ({marks}) "  # noqa: S608
             "AND state = 'valid' GROUP BY cluster"
         )
-        return dict(self._ask(query, *clusters))
+        return dict(self.ask(query, *clusters))
 
     def decided_pairs(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return those of some pairs of a kept document and a copy about which someone decided.
@@ -291,14 +213,14 @@ class DecisionJournal:
                 "SELECT 1 FROM decisions WHERE state = 'valid' "
                 "AND ((a = ? AND b IN (?, '')) OR (a = ? AND b IN (?, ''))) LIMIT 1"
             )
-            if self._ask(query, kept, copy, copy, kept):
+            if self.ask(query, kept, copy, copy, kept):
                 decided.add((kept, copy))
         return decided
 
     def export(self) -> Iterator[Decision]:
         """Yield all valid decisions, in order, as other programs read them."""
         query = "SELECT * FROM decisions WHERE state = 'valid' ORDER BY number"
-        for one in (StoredDecision(*row) for row in self._ask(query)):
+        for one in (StoredDecision(*row) for row in self.ask(query)):
             yield Decision(
                 cast(Action, one.action),
                 one.a,
@@ -327,12 +249,12 @@ class DecisionJournal:
             count: How many, at most.
         """
         query = "SELECT * FROM decisions ORDER BY number DESC LIMIT ? OFFSET ?"
-        return [StoredDecision(*row) for row in self._ask(query, count, start)]
+        return [StoredDecision(*row) for row in self.ask(query, count, start)]
 
     def counts(self) -> dict[str, int]:
         """Return the number of valid decisions by action."""
         query = "SELECT action, count(*) FROM decisions WHERE state = 'valid' GROUP BY action"
-        return dict(self._ask(query))
+        return dict(self.ask(query))
 
 
 def latest(decisions: Iterable[StoredDecision]) -> list[StoredDecision]:
@@ -346,16 +268,3 @@ def latest(decisions: Iterable[StoredDecision]) -> list[StoredDecision]:
     """
     found = {(one.who, one.subject): one for one in decisions}
     return sorted(found.values(), key=lambda one: one.number)
-
-
-@contextmanager
-def _transaction(opened: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that is stored whole, or not at all."""
-    opened.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        opened.execute("COMMIT")
-    except BaseException:
-        if opened.in_transaction:
-            opened.execute("ROLLBACK")
-        raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from neardup.errors import FormatError
+from neardup.lsh.curve import Meeting
 from neardup.report import plots, sections
 from neardup.report.html import Html, join, name, note, table, tag
 from neardup.report.run_folder import RunRecord, similarity_counts
 from neardup.review.frame import key_link, share_bar, stacked_bar
-from neardup.review.sources import SourceNames
+from neardup.review.run_subject import RunSubject
 from neardup.review.visits import Visit, page_route
 
 MOST_LISTED: Final = 50
@@ -38,12 +39,12 @@ class RemovedFigures(NamedTuple):
     by_source: Counter[str]
 
 
-def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
+def count_removed(run: Path, source_of: Callable[[str], str]) -> RemovedFigures:
     """Count the removed documents of a run.
 
     Args:
         run: The folder of the run.
-        sources: The source of each file.
+        source_of: Returns the source of a file.
     """
     path = run / "removed.parquet"
     counted: Counter[str] = Counter()
@@ -51,7 +52,7 @@ def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
     def similarities(table: pq.ParquetFile) -> Iterator[NDArray[Any]]:
         for batch in table.iter_batches(BATCH, columns=["file", "similarity"], use_threads=False):
             for one in pc.value_counts(batch.column(0)).to_pylist():
-                counted[sources.of(one["values"])] += one["counts"]
+                counted[source_of(one["values"])] += one["counts"]
             yield np.from_dlpack(batch.column(1).drop_null())
 
     try:
@@ -67,14 +68,18 @@ def count_removed(run: Path, sources: SourceNames) -> RemovedFigures:
 def show_overview(visit: Visit) -> Response:
     """Show the overview."""
     desk = visit.desk
+    if not isinstance(desk.subject, RunSubject):
+        from neardup.review.index_overview import show_index  # a review of a run does without it
+
+        return show_index(visit)
     record = desk.record
-    figures = count_removed(desk.run, desk.sources)
+    figures = count_removed(desk.run, desk.subject.tables.source_of)
     answer = visit.render(
         "Overview",
         tag("h1", sections.headline(record)),
-        _shares(record),
+        show_shares(sections.counted_parts(record)),
         *sections.rule(record),
-        _begin(visit),
+        show_beginning(visit),
         *_closer(record, figures),
         *_by_source(visit, record, figures),
         *_by_script(record),
@@ -84,13 +89,18 @@ def show_overview(visit: Visit) -> Response:
     return answer
 
 
-def _shares(record: RunRecord) -> Html:
-    parts = sections.counted_parts(record)
+def show_shares(parts: Sequence[tuple[str, str, int]]) -> Html:
+    """Return counts as a bar and as tiles.
+
+    Args:
+        parts: CSS class, name and count of each part.
+    """
     bar = stacked_bar([(kind, count) for kind, _, count in parts])
-    return join([bar, sections.tiles(record)])
+    return join([bar, sections.tiles(parts)])
 
 
-def _begin(visit: Visit) -> Html:
+def show_beginning(visit: Visit) -> Html:
+    """Return the link to the next pair, and how many decisions there are."""
     counts = visit.desk.journal.counts()
     decided = sum(counts.values())
     said = "Nothing is decided yet." if not decided else f"{decided:,} decisions so far."
@@ -104,14 +114,24 @@ def _begin(visit: Visit) -> Html:
 
 def _closer(record: RunRecord, figures: RemovedFigures) -> Iterator[Html]:
     """Yield how similar the removed documents are to the kept ones."""
-    if not record.counts.removed or record.curve is None or record.threshold is None:
-        return
-    plot = plots.s_curve(record.curve, record.threshold, figures.similarities, "removed documents")
+    if record.counts.removed and record.curve is not None and record.threshold is not None:
+        yield show_similarities(record.curve, record.threshold, figures.similarities)
+
+
+def show_similarities(curve: Meeting, threshold: float, counts: NDArray[np.int64]) -> Html:
+    """Return the section about the similarities of removed documents.
+
+    Args:
+        curve: The probability that two documents are compared, by their similarity.
+        threshold: The similarity from which documents are removed.
+        counts: The removed documents in each bin of `SIMILARITIES`.
+    """
+    plot = plots.s_curve(curve, threshold, counts, "removed documents")
     said = (
         "The bars count the removed documents by their similarity to the kept one; the line is the "
         "probability that two documents of a similarity are compared at all."
     )
-    yield tag(
+    return tag(
         "section",
         tag("h2", "Similarities"),
         tag("figure", plot, tag("figcaption", said), class_="narrow"),
@@ -124,7 +144,7 @@ def _by_source(visit: Visit, record: RunRecord, figures: RemovedFigures) -> Iter
         return
     documents: Counter[str] = Counter()
     for file in record.inputs:
-        documents[visit.desk.sources.of(file.file)] += file.documents
+        documents[visit.desk.subject.tables.source_of(file.file)] += file.documents
     rows = []
     most = figures.by_source.most_common(MOST_LISTED)
     for source, removed in most:

@@ -7,7 +7,7 @@ from typing import Final
 
 from neardup.decisions import LONGEST_NOTE
 from neardup.formatting import format_similarity
-from neardup.report.differences import in_one_text, side_by_side
+from neardup.report.differences import COMPARED, in_one_text, side_by_side
 from neardup.report.html import Html, document, note, tag
 from neardup.review.frame import KeyHelp, button, field, hidden
 from neardup.review.journal import StoredDecision
@@ -72,15 +72,45 @@ def compared_texts(
             if text is not None:
                 shown.append(tag("h3", f"The text of the {side} one"))
                 shown.append(tag("div", text[:EXCERPT], class_="text whole", dir="auto"))
-    elif visit.session.in_one_text:
-        shown = list(in_one_text(kept, copy))
     else:
-        shown = list(side_by_side(kept, copy, sides))
+        start = folded_beginning(kept, copy)
+        shown = [note(f"The first {start:,} characters are equal.")] if start else []
+        kept, copy = kept[start : start + LOOKED_AT], copy[start : start + LOOKED_AT]
+        if visit.session.in_one_text:
+            shown += in_one_text(kept, copy)
+        else:
+            shown += side_by_side(kept, copy, sides)
     return tag("div", *shown, class_="texts")
 
 
 EXCERPT: Final = 4_000
 """Characters that are shown of a text without another one."""
+LOOKED_AT: Final = 5 * COMPARED
+"""Characters of each text that are looked through, for a page that comes at once."""
+BEFORE: Final = 400
+"""Equal characters that are shown before the first difference of long texts."""
+
+
+def folded_beginning(a: str, b: str) -> int:
+    """Return how much of the beginnings of two long texts is equal and need not be compared.
+
+    Comparing words is bounded, and would not reach a difference far behind.
+
+    >>> folded_beginning("one two three", "one two four")
+    0
+    >>> folded_beginning("same " * 9_000 + "one", "same " * 9_000 + "two")
+    44600
+    """
+    equal, most = 0, min(len(a), len(b))
+    if most <= COMPARED:
+        return 0
+    while equal < most:
+        middle = (equal + most + 1) // 2
+        if a[equal:middle] == b[equal:middle]:
+            equal = middle
+        else:
+            most = middle - 1
+    return a.rfind(" ", 0, max(equal - BEFORE, 0)) + 1
 
 
 def decision_form(

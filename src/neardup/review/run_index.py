@@ -1,4 +1,4 @@
-"""What the pages look up in a finished run: an SQLite file, made once from its tables, beside it.
+"""What the pages look up: an SQLite file, made once from the tables of a run, or from an index.
 
 The tables are in input order; a cluster's documents are all over them. Here they are found by
 cluster, by similarity and by id, without reading a table to its end. Nothing in it is original: it
@@ -7,59 +7,24 @@ is made again if it is missing, or the run is another one.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import xxhash
 
 from neardup.errors import Busy, FormatError, NeardupError
-from neardup.pipeline.output import RUN_FILE
-from neardup.review.row_spans import FileSpans
-from neardup.review.sources import SourceNames
+from neardup.review.index_build import VERSION, build_index, connect, measure_doubt
+from neardup.review.subject import Place, ReviewTables
 
-VERSION: Final = 1
-BATCH: Final = 1 << 13
 PAGE: Final = 25
 """Clusters on a page."""
 MOST_FOUND: Final = 200
 """Documents that a search by id lists."""
 
-SCHEMA: Final = """
-CREATE TABLE about (run TEXT, version INTEGER);
-CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT);
-CREATE TABLE clusters (
-    cluster INTEGER PRIMARY KEY, id TEXT, file INTEGER, row INTEGER, size INTEGER,
-    lowest REAL, doubt REAL
-);
-CREATE TABLE members (
-    position INTEGER PRIMARY KEY, cluster INTEGER, id TEXT, file INTEGER, row INTEGER,
-    similarity REAL, exact INTEGER, doubt REAL
-);
-CREATE TABLE spans (
-    file INTEGER, first_row INTEGER, start INTEGER, length INTEGER, PRIMARY KEY (file, first_row)
-) WITHOUT ROWID;
-CREATE TABLE stamps (file INTEGER PRIMARY KEY, size INTEGER, modified INTEGER);
-"""
-INDEXES: Final = """
-CREATE INDEX members_cluster ON members (cluster, similarity);
-CREATE INDEX members_doubt ON members (doubt, position);
-CREATE INDEX members_id ON members (id);
-CREATE INDEX clusters_id ON clusters (id);
-UPDATE clusters SET (lowest, doubt) = (
-    SELECT min(similarity), min(doubt) FROM members WHERE members.cluster = clusters.cluster
-);
-CREATE INDEX clusters_size ON clusters (size DESC, cluster);
-CREATE INDEX clusters_lowest ON clusters (lowest, cluster);
-CREATE INDEX clusters_doubt ON clusters (doubt, cluster);
-CREATE INDEX clusters_file ON clusters (file, cluster);
-"""
 ORDERS: Final = {
     "size": "size DESC, cluster",
     "similarity": "lowest, cluster",
@@ -115,23 +80,13 @@ class ReviewIndex:
     """The documents of a run, by what they are looked up by. Used by several threads.
 
     Args:
-        run: The folder of the run.
+        tables: What it is made of.
         path: The file of the index.
         threshold: The similarity at which a decision is least certain.
-        sources: The source of each file.
-        spans: Finds where the rows of a file are; None if texts can't be read.
     """
 
-    def __init__(
-        self,
-        run: Path,
-        path: Path,
-        threshold: float,
-        sources: SourceNames,
-        spans: FileSpans | None = None,
-    ) -> None:
-        self._run, self.path, self._threshold = run, path, threshold
-        self._sources, self._spans = sources, spans
+    def __init__(self, tables: ReviewTables, path: Path, threshold: float) -> None:
+        self._tables, self.path, self._threshold = tables, path, threshold
         self.done = 0.0
         """The part of the index that is made, from 0 to 1."""
         self.failure: NeardupError | None = None
@@ -148,6 +103,19 @@ class ReviewIndex:
         """Make the index in a thread, unless it is there or being made."""
         with self._lock:
             if self._opened is None and self._making is None and self.failure is None:
+                self._making = threading.Thread(target=self._make, name="review index", daemon=True)
+                self._making.start()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it is there, and was made of another run, or of an earlier state of an index."""
+        return self.is_ready and not self._is_current()
+
+    def renew(self) -> None:
+        """Make the index again in a thread; until it is there, the one before answers."""
+        with self._lock:
+            if self._making is None or not self._making.is_alive():
+                self.failure = None
                 self._making = threading.Thread(target=self._make, name="review index", daemon=True)
                 self._making.start()
 
@@ -177,31 +145,24 @@ class ReviewIndex:
         if not self.path.is_file():
             return False
         try:
-            with closing(self._connect(self.path, "ro")) as found:
+            with closing(connect(self.path, "ro")) as found:
                 row = found.execute("SELECT run, version FROM about").fetchone()
         except sqlite3.Error:
             return False
-        return bool(row == (identify_run(self._run), VERSION))
-
-    @staticmethod
-    def _connect(path: Path, mode: str) -> sqlite3.Connection:
-        name = f"file:{_quoted(path)}?mode={mode}"
-        return sqlite3.connect(name, uri=True, check_same_thread=False, isolation_level=None)
+        return bool(row == (self._tables.identify(), VERSION))
 
     def _open(self) -> None:
-        self._opened = self._connect(self.path, "ro")
+        self._opened = connect(self.path, "ro")
         self.done = 1.0
 
     def _make(self) -> None:
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
-            self.path.parent.mkdir(exist_ok=True)
-            beside.unlink(missing_ok=True)
-            with closing(self._connect(beside, "rwc")) as made:
-                self._fill(made)
-            beside.replace(self.path)
+            build_index(self._tables, self.path, self._threshold, self._advance)
             with self._lock:
+                before = self._opened
                 self._open()
+                if before is not None:
+                    before.close()
         except _StoppedError:
             pass
         except NeardupError as error:
@@ -211,63 +172,6 @@ class ReviewIndex:
                 f"the list of clusters can't be made in {self.path.parent} ({error}): free some "
                 "space, or copy the run to a folder that can be written to"
             )
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
-
-    def _fill(self, made: sqlite3.Connection) -> None:
-        made.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + SCHEMA)
-        files = _FileNumbers(made, self._sources)
-        made.execute("BEGIN")
-        for row in self._rows("clusters", ["cluster", "id", "file", "row", "size"], 0.0, 0.2):
-            made.executemany(
-                "INSERT INTO clusters VALUES (?, ?, ?, ?, ?, NULL, NULL)",
-                ((c, id, files[file], at, size) for c, id, file, at, size in row),
-            )
-        columns = ["cluster", "id", "file", "row", "similarity", "exact"]
-        for row in self._rows("removed", columns, 0.2, 0.6):
-            made.executemany(
-                "INSERT INTO members VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (c, id, files[file], at, s, exact, self._doubt(s))
-                    for c, id, file, at, s, exact in row
-                ),
-            )
-        made.executescript(INDEXES)
-        made.execute("BEGIN")
-        self._advance(0.8)
-        self._fill_spans(made, files)
-        made.execute("INSERT INTO about VALUES (?, ?)", (identify_run(self._run), VERSION))
-        made.execute("COMMIT")
-
-    def _fill_spans(self, made: sqlite3.Connection, files: _FileNumbers) -> None:
-        for name, stamp, spans in self._spans.each() if self._spans else ():
-            made.execute("INSERT INTO stamps VALUES (?, ?, ?)", (files[name], *stamp))
-            for span in spans:
-                made.execute("INSERT INTO spans VALUES (?, ?, ?, ?)", (files[name], *span))
-                self._advance(self.done)
-
-    def _doubt(self, similarity: float | None) -> float | None:
-        return None if similarity is None else abs(similarity - self._threshold)
-
-    def _rows(
-        self, name: str, columns: list[str], start: float, share: float
-    ) -> Iterator[Iterator[tuple[Any, ...]]]:
-        """Yield batches of rows of a table; making it is this share of the whole work."""
-        path = self._run / f"{name}.parquet"
-        try:
-            with pa.OSFile(os.fsencode(path), "rb") as opened:
-                table = pq.ParquetFile(opened)
-                rows, read = table.metadata.num_rows or 1, 0
-                for group in range(table.num_row_groups):
-                    for batch in table.iter_batches(BATCH, [group], columns, use_threads=False):
-                        self._advance(start + share * read / rows)
-                        read += len(batch)
-                        yield zip(*(batch.column(n).to_pylist() for n in columns), strict=True)
-        except (OSError, pa.ArrowException, KeyError) as error:
-            raise FormatError(
-                f"{path} is damaged ({type(error).__name__}): run neardup dedup again"
-            ) from None
 
     def _advance(self, done: float) -> None:
         if self._stopped.is_set():
@@ -334,7 +238,7 @@ class ReviewIndex:
             query = f"{_COPY} WHERE doubt IS NOT NULL ORDER BY doubt, position LIMIT ?"
             return [_copy(row) for row in self._ask(query, count)]
         query = f"{_COPY} WHERE (doubt, position) > (?, ?) ORDER BY doubt, position LIMIT ?"
-        doubt = self._doubt(after.similarity)
+        doubt = measure_doubt(after.similarity, self._threshold)
         return [_copy(row) for row in self._ask(query, doubt, after.position + 1, count)]
 
     def kept_ids(self, clusters: Collection[int]) -> dict[int, str]:
@@ -357,9 +261,36 @@ class ReviewIndex:
         copies = self._ask(f"{_COPY} WHERE id = ? LIMIT ?", id, MOST_FOUND)
         file, _, row = id.rpartition(":")
         if not clusters and not copies and file and row.isascii() and row.isdigit():
-            clusters = self._ask(f"{_CLUSTER} WHERE name = ? AND row = ?", file, int(row[:18]))
-            copies = self._ask(f"{_COPY} WHERE name = ? AND row = ?", file, int(row[:18]))
+            return self.at((file, int(row[:18])))
         return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
+
+    def at(self, place: Place) -> tuple[list[FoundCluster], list[FoundCopy]]:
+        """Return the kept document with copies, or the removed one, at a place.
+
+        Args:
+            place: The file and the row.
+        """
+        where = "WHERE name = ? AND row = ?"
+        clusters = self._ask(f"{_CLUSTER} {where}", *place)
+        copies = self._ask(f"{_COPY} {where}", *place)
+        return [FoundCluster(*found) for found in clusters], [_copy(found) for found in copies]
+
+    def documents(self) -> Iterator[tuple[Place, str]]:
+        """Yield the places and the ids of all kept documents with copies, and of all copies."""
+        for table, key in (("clusters", "cluster"), ("members", "position")):
+            last = 0
+            query = (
+                f"SELECT {key}, name, row, id FROM {table} JOIN files USING (file) "  # noqa: S608
+                f"WHERE {key} > ? ORDER BY {key} LIMIT {MOST_FOUND}"
+            )
+            while found := self._ask(query, last):
+                yield from (((name, row), id) for _, name, row, id in found)
+                last = found[-1][0]
+
+    def similarities(self) -> list[tuple[float, int]]:
+        """Return the similarities of removed documents, and how many have each."""
+        query = "SELECT similarity, count(*) FROM members WHERE similarity NOT NULL GROUP BY 1"
+        return [(row[0], row[1]) for row in self._ask(query)]
 
     def by_id(self, text: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
         """Return kept documents and copies whose id, or file:row, begins with a text.
@@ -453,36 +384,6 @@ class _StoppedError(Exception):
     """The server ends."""
 
 
-class _FileNumbers(dict[str, int]):
-    """The numbers of files by their names, stored when they are first met."""
-
-    def __init__(self, made: sqlite3.Connection, sources: SourceNames) -> None:
-        super().__init__()
-        self._made, self._sources = made, sources
-
-    def __missing__(self, name: str) -> int:
-        number = len(self) + 1
-        values = (number, name, self._sources.of(name))
-        self._made.execute("INSERT INTO files VALUES (?, ?, ?)", values)
-        self[name] = number
-        return number
-
-
 def _copy(row: Sequence[Any]) -> FoundCopy:
     position, cluster, id, file, at, similarity, exact = row
     return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact))
-
-
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
-
-    return quote(os.fsencode(path.resolve()))
-
-
-def identify_run(run: Path) -> str:
-    """Return the hash of run.json, which no other run has.
-
-    Args:
-        run: The folder of the run.
-    """
-    return xxhash.xxh3_128_hexdigest((run / RUN_FILE).read_bytes())

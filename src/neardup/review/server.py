@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import getpass
-import os
 import socket
 import sys
-import webbrowser
-from pathlib import Path
-from threading import Thread
 from typing import Final
 
 import uvicorn
@@ -16,18 +12,20 @@ import uvicorn
 from neardup.decisions import LONGEST_WHO
 from neardup.errors import ParameterError
 from neardup.review.application import create_review
+from neardup.review.browser import open_if_possible
 from neardup.review.desk import ReviewDesk
+from neardup.review.subject import ReviewSubject
 
 ADDRESS: Final = "127.0.0.1"
 SHUTDOWN_SECONDS: Final = 3
 MOST_CONNECTIONS: Final = 100
 
 
-def serve_review(run: Path, who: str | None, port: int, opens_browser: bool) -> None:
-    """Serve the review page of a run until Ctrl-C.
+def serve_review(subject: ReviewSubject, who: str | None, port: int, opens_browser: bool) -> None:
+    """Serve the review page of a run or an index until Ctrl-C.
 
     Args:
-        run: The folder of the run.
+        subject: What is reviewed.
         who: The name that decisions are stored under; None for the login name.
         port: The port; 0 for any free one.
         opens_browser: Whether the page is opened in a browser, if there is one.
@@ -42,7 +40,7 @@ def serve_review(run: Path, who: str | None, port: int, opens_browser: bool) -> 
         def renew(token: str) -> None:
             print(f"that address was used; a new one:\n{address(token)}", file=sys.stderr)
 
-        desk = ReviewDesk(run, name, number, renew)
+        desk = ReviewDesk(subject, name, number, renew)
         url = address(desk.token.value)
         print(f"{url}\nThis address works once. Ctrl-C ends the review.", file=sys.stderr)
         config = uvicorn.Config(
@@ -55,8 +53,8 @@ def serve_review(run: Path, who: str | None, port: int, opens_browser: bool) -> 
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        if opens_browser and has_browser():
-            Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        if opens_browser:
+            open_if_possible(url)
         uvicorn.Server(config).run(sockets=[bound])
 
 
@@ -76,13 +74,6 @@ def check_name(who: str | None) -> str:
             "give one with --who"
         )
     return name
-
-
-def has_browser() -> bool:
-    """Return whether this machine has a screen to open a page on."""
-    if sys.platform == "darwin":
-        return True
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def _listen(port: int) -> socket.socket:

@@ -7,16 +7,22 @@ so, and shows the texts that the run has stored of its largest clusters.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse_chunk
 from neardup.errors import FormatError, NeardupError
 from neardup.formats import tables
+from neardup.formatting import format_bytes
 from neardup.pipeline.run_inputs import RunInputs
 from neardup.report.run_documents import Place, RunDocuments
 from neardup.report.run_folder import RunTable
@@ -28,7 +34,7 @@ CACHED: Final = 32 << 20
 """Characters of texts that stay in memory."""
 
 
-class ReviewTexts:
+class RunTexts:
     """Reads texts. Used by several threads.
 
     Args:
@@ -54,6 +60,12 @@ class ReviewTexts:
     def spans(self) -> FileSpans | None:
         """Finds the blocks of the inputs; None if they can't be read."""
         return FileSpans(self.corpora) if self.corpora else None
+
+    @property
+    def cost(self) -> str:
+        """What it costs to explain a document, in a sentence."""
+        size = format_bytes(sum(inputs.stored for inputs in self.corpora))
+        return f"This reads the inputs again: {size} for a kept document."
 
     @property
     def corpora(self) -> list[RunInputs]:
@@ -98,6 +110,28 @@ class ReviewTexts:
             texts = {id: read.text for id, (_, read) in found if read is not None}
             self.problem = "" if len(texts) == len(set(ids)) else self._documents.problem
         return texts
+
+    def containing(self, words: str) -> Iterator[Place | None]:
+        """Yield where the documents of the inputs are whose text contains some words."""
+        pattern = re.escape(words)
+
+        def matching(documents: Documents) -> list[int]:
+            texts = documents.texts
+            if not pa.types.is_large_string(texts.type) and not pa.types.is_string(texts.type):
+                return []
+            found = pc.match_substring_regex(texts, pattern, ignore_case=True)
+            rows: list[int] = pc.indices_nonzero(found.fill_null(False)).to_pylist()
+            return rows
+
+        for inputs in self.corpora:
+            for file in inputs.files:
+                try:
+                    inputs.check([file])
+                    for batch, rows in inputs.read([file], matching, 1, SILENT):
+                        yield None
+                        yield from map(batch.place, rows)
+                except (NeardupError, OSError):
+                    continue
 
     def _read_row(self, place: Place) -> str | None:
         """Return a text by the block that it is in; None if that is not known."""

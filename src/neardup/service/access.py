@@ -47,6 +47,10 @@ class RateBuckets:
     def __len__(self) -> int:
         return len(self._levels)
 
+    def change(self, rate: int, seconds: int, most: int) -> None:
+        """Go on with another rate; tokens that were taken stay taken."""
+        self._rate, self._seconds, self._most = rate, seconds, most
+
     def set_own(self, name: str, rate: int | None) -> None:
         """Give a name a rate of its own, or None for that of all."""
         if rate is None:
@@ -125,9 +129,13 @@ class Places:
     """
 
     def __init__(self, what: str, most: int, of_key: int) -> None:
-        self._what, self._most, self._of_key = what, most, of_key
-        self._held: Counter[str] = Counter()
+        self._what, self._held = what, Counter[str]()
         self.taken = 0
+        self.change(most, of_key)
+
+    def change(self, most: int, of_key: int) -> None:
+        """Go on with another number of places; those that are taken stay taken."""
+        self._most, self._of_key = most, of_key
 
     def take(self, key: ApiKey | None) -> None:
         """Take a place, or raise why there is none."""
@@ -150,6 +158,8 @@ class Places:
 
 OPEN_PATHS: Final = frozenset(["/", "/healthz", "/readyz", "/openapi.json"])
 """Paths that need no key and no place among the requests under way."""
+REVIEW_PATH: Final = "/review"
+"""The beginning of the paths of the review page, which has sessions instead of keys."""
 WATCHED_PATHS: Final = frozenset(["/metrics"])
 """Paths with places of their own and without a rate, so that a busy service can be watched."""
 WATCHERS: Final = 8
@@ -201,6 +211,17 @@ class AccessGate:
         self._bytes_of: Counter[str] = Counter()
         """The same by key or address."""
 
+    def change_limits(self, limits: ServiceLimits) -> None:
+        """Go on with other limits; what clients have taken, and what is under way, counts on."""
+        self._limits = limits
+        seconds, most = limits.burst_seconds, limits.sources
+        self._by_key.documents.change(limits.key_rate, seconds, most)
+        self._by_key.bytes.change(limits.key_byte_rate, seconds, most)
+        self._by_source.documents.change(limits.source_rate, seconds, most)
+        self._by_source.bytes.change(limits.source_byte_rate, seconds, most)
+        self.requests.change(limits.requests, limits.key_requests)
+        self.streams.change(limits.streams, limits.key_streams)
+
     @property
     def rates(self) -> dict[str, RateBuckets]:
         """All rates, by names for other services."""
@@ -223,7 +244,10 @@ class AccessGate:
         if path in OPEN_PATHS:
             return
         watched = path in WATCHED_PATHS
-        self._admit_party(record, watched)
+        if path == REVIEW_PATH or path.startswith(f"{REVIEW_PATH}/"):
+            self._check_source(record)
+        else:
+            self._admit_party(record, watched)
         self._take_place(record, self._watchers if watched else self.requests)
 
     def enter_stream(self, record: RequestRecord) -> None:

@@ -101,8 +101,12 @@ class ApiKeys:
 
     def __init__(self, data: str | Path, supplied: str | None = None) -> None:
         self._listed = _open_list(data)
-        self._supplied = [] if supplied is None else [_supplied_key(supplied)]
+        self.supply(supplied)
         self.refresh, self.close = self._listed.refresh, self._listed.close
+
+    def supply(self, token: str | None) -> None:
+        """Accept another supplied key, instead of the one before; None for none."""
+        self._supplied = [] if token is None else [_supplied_key(token)]
 
     def all(self) -> list[ApiKey]:
         """Return the keys, in the order in which they were added."""

@@ -1,7 +1,8 @@
 """Background threads of the service: the upkeep of the index, and the check of a golden set.
 
 Upkeep switches to the generation that `neardup index reindex` has made, writes snapshots, so that
-the service starts in seconds even after it was killed, and forgets documents that are too old.
+the service starts in seconds even after it was killed, and forgets documents that are too old. Of
+services that share an index on Redis, one at a time forgets documents; there is nothing else to do.
 
 The golden set is a list of labelled pairs. It is checked periodically, and each pair in two ways
 where that is possible:
@@ -34,6 +35,7 @@ from neardup.evaluation.scores import Scores
 from neardup.evaluation.systems import same_cluster
 from neardup.formatting import format_time
 from neardup.index.expiry import ExpiryPass, Retention
+from neardup.index.redis_store.address import is_redis
 from neardup.keys import Key
 from neardup.runtime import SILENT
 
@@ -95,12 +97,14 @@ class Forgetting:
     the clock is set forward, no document is forgotten before its time. If it is set back, documents
     are forgotten later.
 
+    If another process does the upkeep of the index, no pass is begun, and one under way ends.
+
     Args:
         index: the index that has the documents.
         retention: how long they stay.
         metrics: gets the number of documents without a date.
         event: writes an event to the log.
-        clock: returns the time in seconds since 1970.
+        clock: returns the time in seconds since 1970; by default that of the index.
         monotonic: returns seconds of a clock that is never set.
     """
 
@@ -110,12 +114,12 @@ class Forgetting:
         retention: Retention,
         metrics: Metrics,
         event: Callable[..., None],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._index, self._retention, self._metrics, self._event = index, retention, metrics, event
-        self._clock, self._monotonic = clock, monotonic
-        self._offset = clock() - monotonic()
+        self._clock, self._monotonic = clock or index.now, monotonic
+        self._offset = self._clock() - monotonic()
         self._ahead = False
         self._due = monotonic()
         self._pause = max(
@@ -131,6 +135,9 @@ class Forgetting:
             seconds: the time after which no further step is begun.
         """
         begun = self._monotonic()
+        if not self._index.hold_upkeep():
+            self.end(complete=False)
+            return False
         if self._pass is None:
             if begun < self._due:
                 return False
@@ -192,6 +199,8 @@ class Forgetting:
 class Upkeep(BackgroundThread):
     """Switches an index to its next generation, writes snapshots, and forgets old documents.
 
+    On Redis there are no generations and no snapshots.
+
     What fails is logged and counted, is tried again, and keeps nothing else from being done.
 
     Args:
@@ -215,6 +224,7 @@ class Upkeep(BackgroundThread):
         self._index, self._metrics, self._event = index, metrics, event
         self._next_key, self._snapshot_seconds = next_key, snapshot_seconds
         self._last_snapshot = time.monotonic()
+        self._in_folder = not is_redis(index.path)
         self._forgetting = (
             None if retention is None else Forgetting(index, retention, metrics, event)
         )
@@ -226,8 +236,9 @@ class Upkeep(BackgroundThread):
         pause = UPKEEP_SECONDS
         self._metrics.observe_upkeep()
         while not self._stopped.wait(pause):
-            self._attempt(self._switch)
-            self._attempt(self._write_snapshot)
+            if self._in_folder:
+                self._attempt(self._switch)
+                self._attempt(self._write_snapshot)
             busy = self._forgetting is not None and self._attempt(self._forget)
             pause = FORGET_TURN if busy else UPKEEP_SECONDS
             self._metrics.observe_upkeep()
@@ -325,7 +336,9 @@ def score_by_texts(golden: GoldenSet, index: Index) -> Scores | None:
     point = OperatingPoint.of(index.options, documents, index.sketcher, workers=1)
     used = golden.pairs.without("unknown ids", np.flatnonzero(documents.row < 0))
     used = used.without("empty documents", point.empty)
-    return Scores.of(point.duplicates(used.a, used.b), used.label) if len(used) else None
+    if not len(used):
+        return None
+    return Scores.of(point.duplicates(used.a, used.b), used.label, weights=used.weights)
 
 
 def score_by_index(golden: GoldenSet, index: Index) -> Scores | None:
@@ -345,7 +358,9 @@ def score_by_index(golden: GoldenSet, index: Index) -> Scores | None:
     usable = (stored[a] | stored[b]) & judged[a] & judged[b]
     if not usable.any():
         return None
-    return Scores.of(same_cluster(cluster, a[usable], b[usable]), pairs.label[usable])
+    weights = pairs.weights and pairs.weights.take(usable)
+    found = same_cluster(cluster, a[usable], b[usable])
+    return Scores.of(found, pairs.label[usable], weights=weights)
 
 
 class GoldenWatch(BackgroundThread):

@@ -27,7 +27,13 @@ from neardup.keys import Key
 from neardup.service import supervisor
 from neardup.service.access import AccessGate
 from neardup.service.api_keys import ApiKeys
-from neardup.service.background import CHECK_SECONDS, GoldenSet, GoldenWatch, Upkeep
+from neardup.service.background import (
+    CHECK_SECONDS,
+    BackgroundThread,
+    GoldenSet,
+    GoldenWatch,
+    Upkeep,
+)
 from neardup.service.limits import ServiceLimits
 from neardup.service.logs import Log
 from neardup.service.metrics import Metrics
@@ -175,9 +181,9 @@ class IndexService:
         retention: Retention | None = None,
     ) -> None:
         self.limits, self.log, self._audited = limits, log, audited
-        self._data, self._keys = data, ApiKeys(data, supplied_key)
+        self._data, self.keys = data, ApiKeys(data, supplied_key)
         self._rates: SharedRates | None = None
-        self.gate = AccessGate(limits, self._keys, self._say, guarded=guarded)
+        self.gate = AccessGate(limits, self.keys, self._say, guarded=guarded)
         self.metrics = Metrics(self.stats)
         self.metrics.watch_places(
             requests=lambda: self.gate.requests.taken, streams=lambda: self.gate.streams.taken
@@ -189,7 +195,8 @@ class IndexService:
                 golden, lambda: self.index, self.metrics, log.event, golden_every
             )
         self._next_key, self._retention = next_key, retention
-        self._upkeep: Upkeep | ServersWatch | None = None
+        self._upkeep: Upkeep | None = None
+        self._watch: ServersWatch | None = None
         self.failure: Exception | None = None
         self.when_failed: Callable[[], None] = lambda: None
         self.stopping: Callable[[], bool] = lambda: False
@@ -217,9 +224,21 @@ class IndexService:
             raise ServersUnavailable(outage)
         return self._index
 
+    def reload(self, limits: ServiceLimits, supplied_key: str | None) -> None:
+        """Go on with other limits, and another supplied key.
+
+        Args:
+            limits: the limits.
+            supplied_key: an API key with all rights that is not stored, instead of the one before.
+        """
+        self.limits = limits
+        self.gate.change_limits(limits)
+        self.log.most = limits.log_bytes
+        self.keys.supply(supplied_key)
+
     @property
     def _outage(self) -> str | None:
-        return self._upkeep.outage if isinstance(self._upkeep, ServersWatch) else None
+        return None if self._watch is None else self._watch.outage
 
     def stats(self) -> Stats | None:
         """Return the statistics of the index; None while there are none."""
@@ -270,7 +289,7 @@ class IndexService:
     def count_documents(self) -> int:
         """Return the number of documents; of an index on Redis, as it was a second ago."""
         index = self.index
-        return self._upkeep.documents if isinstance(self._upkeep, ServersWatch) else len(index)
+        return len(index) if self._watch is None else self._watch.documents
 
     async def scan(self, party: str, query: Callable[[Index], Result]) -> Result:
         """Go through whole tables of the index, in a thread of their own."""
@@ -332,21 +351,22 @@ class IndexService:
             supervisor.notify(supervisor.READY)
             if (limit := describe_limit(index.options)) is not None:
                 self._say(limit)
-            if (rates := self._rates) is not None:
-                self._upkeep = ServersWatch(
-                    index,
-                    self._keys,
-                    lambda: self._exchange_rates(rates, loop),
-                    self.metrics,
-                    self.log.event,
-                )
-            else:
-                self._upkeep = Upkeep(
-                    index, self.metrics, self.log.event, self._next_key, retention=self._retention
-                )
-            self._upkeep.start()
-            if self._golden is not None:
-                self._golden.start()
+            self._start_background(index, loop)
+
+    def _start_background(self, index: Index, loop: asyncio.AbstractEventLoop) -> None:
+        events = self.metrics, self.log.event
+        if (rates := self._rates) is not None:
+            exchange = partial(self._exchange_rates, rates, loop)
+            self._watch = ServersWatch(index, self.keys, exchange, *events)
+        if self._watch is None or self._retention is not None:
+            self._upkeep = Upkeep(index, *events, self._next_key, retention=self._retention)
+        for thread in self._background:
+            thread.start()
+
+    @property
+    def _background(self) -> list[BackgroundThread]:
+        threads = (self._golden, self._upkeep, self._watch)
+        return [thread for thread in threads if thread is not None]
 
     def _exchange_rates(self, rates: SharedRates, loop: asyncio.AbstractEventLoop) -> None:
         """Exchange with other services what clients have taken; in another thread than the gate."""
@@ -372,9 +392,8 @@ class IndexService:
         if self._loading is not None:
             await self._loading
         loop = asyncio.get_running_loop()
-        for thread in (self._golden, self._upkeep):
-            if thread is not None:
-                await loop.run_in_executor(None, thread.stop)
+        for thread in self._background:
+            await loop.run_in_executor(None, thread.stop)
         pools = (self._reads, self._writes, self._removals, self._scans)
         shared = (pool.threads for pool in pools)
         for threads in (*shared, self._checkers, self._renders):
@@ -382,7 +401,7 @@ class IndexService:
         if self._index is not None:
             await loop.run_in_executor(None, self._index.close)
             self.log.event("closed")
-        self._keys.close()
+        self.keys.close()
         if self._rates is not None:
             self._rates.close()
 

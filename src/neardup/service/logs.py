@@ -46,7 +46,7 @@ class Log:
         self, out: TextIO | None = None, *, file: Path | None = None, most: int = WAITING_BYTES
     ) -> None:
         self.when_dropped: Callable[[int], None] = lambda _: None
-        self.file, self._most = file, most
+        self.file, self.most = file, most
         self._handle = -1 if file is None else _open(file)
         self._write = _writer(out or sys.stderr) if file is None else self._write_to_file
         # Reentrant: a signal may ask to reopen the file while a line is added.
@@ -60,7 +60,7 @@ class Log:
         """Add one line: the time, the name of the event, and its details."""
         line = _as_line(name, more)
         with self._changed:
-            fits = self._size + len(line) <= self._most
+            fits = self._size + len(line) <= self.most
             if fits:
                 self._lines.append(line)
                 self._size += len(line)

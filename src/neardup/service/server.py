@@ -11,8 +11,9 @@ import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from typing import Any, Final
 
 import uvicorn
@@ -23,6 +24,7 @@ from starlette.routing import Match, Route
 
 import neardup
 from neardup.errors import NeardupError, ParameterError
+from neardup.service.access import REVIEW_PATH
 from neardup.service.connections import BoundedHttpProtocol
 from neardup.service.error_responses import Refusal, validation_refusal
 from neardup.service.index_service import IndexService
@@ -30,6 +32,7 @@ from neardup.service.limits import ServiceLimits
 from neardup.service.logs import forward
 from neardup.service.middleware import RequestMiddleware, refuse
 from neardup.service.models import BODY_FIELDS
+from neardup.service.review import ServiceReview, go_to_review
 from neardup.service.routes import router
 from neardup.service.start_page import DESCRIPTION
 
@@ -50,10 +53,13 @@ def create_app(service: IndexService) -> FastAPI:
         service: the index with its limits, log and metrics.
     """
 
+    review = ServiceReview(service)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
         yield
+        await review.close()
         await service.stop()
 
     app = DescribedApp(
@@ -72,6 +78,8 @@ def create_app(service: IndexService) -> FastAPI:
         },
     )
     app.state.service = service
+    app.add_route(REVIEW_PATH, go_to_review, include_in_schema=False)
+    app.mount(REVIEW_PATH, review)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 
@@ -146,31 +154,35 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
+Reread = Callable[[], tuple[ServiceLimits, str | None]]
+"""Returns the limits and the supplied API key as they are in files now."""
+
+
+def run(app: FastAPI, bound: socket.socket, proxy: str | None, reread: Reread) -> None:
     """Serve until SIGTERM or SIGINT; then finish the requests under way.
 
-    If the index can't be loaded, stop and raise the error.
+    SIGHUP makes the file of the log again, and takes over what was changed in files. If the index
+    can't be loaded, stop and raise the error.
 
     Args:
         app: the application, with the service in its state.
         bound: the socket to listen on.
         proxy: the address of a proxy whose X-Forwarded-For is trusted.
+        reread: reads limits and the supplied API key again.
     """
     service: IndexService = app.state.service
     limits = service.limits
     forward(service.log, "uvicorn", "uvicorn.error", "asyncio")
+    shared = {
+        "limits": limits,
+        "metrics": service.metrics,
+        "proxies": frozenset(proxy.replace(" ", "").split(",") if proxy else ()),
+        "held": Counter[str](),
+    }
+    protocol: type[BoundedHttpProtocol] = type("Protocol", (BoundedHttpProtocol,), shared)
     config = uvicorn.Config(
         app,
-        http=type(
-            "Protocol",
-            (BoundedHttpProtocol,),
-            {
-                "limits": limits,
-                "metrics": service.metrics,
-                "proxies": frozenset(proxy.replace(" ", "").split(",") if proxy else ()),
-                "held": Counter(),
-            },
-        ),
+        http=protocol,
         loop="uvloop",
         ws="none",
         log_config=None,
@@ -192,8 +204,24 @@ def run(app: FastAPI, bound: socket.socket, proxy: str | None) -> None:
     # that stopped it again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end())
-    if service.log.file is not None:
-        signal.signal(signal.SIGHUP, lambda *_: service.log.reopen())
+
+    def reload() -> None:
+        service.log.reopen()
+        before = asdict(service.limits)
+        try:
+            limits, supplied = reread()
+        except NeardupError as error:
+            service.log.event("not_reloaded", message=str(error))
+            return
+        service.reload(limits, supplied)
+        protocol.limits = limits
+        config.timeout_keep_alive = limits.keep_alive_seconds
+        config.timeout_graceful_shutdown = limits.shutdown_seconds
+        app.openapi_schema = None  # it states limits
+        changed = {name: now for name, now in asdict(limits).items() if now != before[name]}
+        service.log.event("reloaded", changed_limits=changed)
+
+    signal.signal(signal.SIGHUP, lambda *_: reload())
     name, port = bound.getsockname()[:2]
     where = f"[{name}]" if ":" in name else name
     service.log.event("listening", url=f"http://{where}:{port}")

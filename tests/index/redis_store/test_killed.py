@@ -49,7 +49,9 @@ for line in sys.stdin:
 
     index = Index.open(asked["address"])
     servers.Servers.run = run_or_die
-    if asked["remove"]:
+    if asked["forget"]:
+        index.forget("1d", by="seen")
+    elif asked["remove"]:
         for id in asked["ids"]:
             index.remove(id)
     else:
@@ -77,8 +79,9 @@ def killing(address: str) -> Iterator[Callable[..., bool]]:
         assert process.stdout.readline() == "ready\n"
 
         def kill(step: int, **asked: object) -> bool:
-            given = {"address": address, "step": step, "some": step % 3, "remove": False}
-            print(json.dumps(given | {"replace": False} | asked), file=process.stdin, flush=True)
+            given = {"address": address, "step": step, "some": step % 3}
+            given |= {"remove": False, "replace": False, "forget": False}
+            print(json.dumps(given | asked), file=process.stdin, flush=True)
             said = process.stdout.readline()
             assert said in ("killed\n", "ended 0\n")
             return said == "killed\n"
@@ -174,3 +177,28 @@ def test_killed_while_it_replaces(stride: int) -> None:
         index._opened.generation.repair()
         assert index.verify() == []
         assert len(index) == 3 * (step // stride + 1)
+
+
+@STRIDES
+def test_killed_while_it_forgets(stride: int) -> None:
+    address = fresh_address()
+    texts: dict[str, str] = {}
+    with Index.open(address, **batch_engine.SMALL, limit=2) as index, killing(address) as kill:
+        for step in count(0, stride):
+            batch = family(f"s{step}", 6)
+            old = list(batch)[::2]
+            metadata = [{"seen": 0 if id in old else "2100-01-01"} for id in batch]
+            index.add_batch(list(batch), list(batch.values()), metadata=metadata)
+            texts |= {id: text for id, text in batch.items() if id not in old}
+            killed = kill(step, forget=True)
+            if killed:  # as any service does that is left
+                index.finish_removals()
+                index.forget("1d", by="seen")
+            assert not any(id in index for id in old)
+            assert len(index) == len(texts)
+            if not killed:
+                break
+        assert step > 8
+        assert index.repair() == []
+        assert index.verify() == []
+        check_order_of_numbers(index, texts)

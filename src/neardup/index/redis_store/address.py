@@ -41,6 +41,7 @@ NOT_ON_REDIS: Final = {
     "another specification": "make another index (?name=NAME) with it, and add the files again",
     "an increment (-o)": "leave out -o, or use an index in a folder",
     "what a run has saved (--from)": "give the files that the run has read",
+    "a review": "neardup index export it, neardup index import that into a folder, and review this",
     "an earlier corpus (--against)": "give the files that were added to it",
 }
 """What an index on Redis can't do, and the cure; docs/cluster.md lists it."""

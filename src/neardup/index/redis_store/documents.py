@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError
 from neardup.index.redis_store.keyspace import (
+    ADDED,
     BLOCK,
     COLUMNS,
     COPY,
@@ -26,6 +27,7 @@ from neardup.index.redis_store.keyspace import (
     unpack_record,
     unpack_state,
 )
+from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.store import Row
 from neardup.index.view import TablesBehind
@@ -141,6 +143,34 @@ class SharedDocuments:
             [[int(count or 0) for count in reply] for reply in replies]
         ).sum(axis=0)
         return int(kept + copies + orphans), int(kept)
+
+    def times(self, after: int, until: int) -> Iterator[tuple[int, float]]:
+        """Yield the documents of a range of numbers with the times when they were added.
+
+        The checksums of their records are not tested: read a row before acting on its time.
+
+        Args:
+            after: The number before the range.
+            until: The last number of the range.
+        """
+        for number, packed in self._dates(b"added", after, until):
+            yield number, ADDED.unpack(packed)[0]
+
+    def metadata(self, after: int, until: int) -> Iterator[tuple[int, str | None]]:
+        """Yield the documents of a range of numbers with their metadata; as `times`."""
+        for number, packed in self._dates(b"metadata", after, until):
+            yield number, packed.decode() if packed else None
+
+    def _dates(self, what: bytes, after: int, until: int) -> Iterator[tuple[int, bytes]]:
+        script, blocks = load_script("dates"), range((after + 1) // BLOCK, until // BLOCK + 1)
+        calls = []
+        for block in blocks:
+            keys = [self._keyspace.of_document(letter, block * BLOCK) for letter in "sr"]
+            calls.append(Call.of_script(script, keys, [what]))
+        for block, reply in zip(blocks, self._servers.run(calls), strict=True):
+            for offset, packed in zip(reply[::2], reply[1::2], strict=True):
+                if after < (number := block * BLOCK + int(offset)) <= until:
+                    yield number, packed
 
     def rows_after(self, number: int, most: int) -> list[Row]:
         """Return the next documents after a number, at least `most` if there are more, in order."""

@@ -5,6 +5,7 @@ together. NAME is the name of the index:
 
     {NAME:c}meta        hash: format, settings, number of partitions, identity
     {NAME:c}counter     the last number that was given
+    {NAME:c}upkeep      the process that does the upkeep for all (`lease.py`)
     {NAME:c}keys        hash: API keys of services, by their names (`service/shared_keys.py`)
     {NAME:c}rate:K:N    what the client N of services has taken (`service/shared_rates.py`)
     {NAME:P}meta        hash of partition P: identity, numbers of slices, buckets and removals,
@@ -59,6 +60,9 @@ TOKENS: Final = {PENDING: (5,), ABANDONED: (1,), REMOVING: (5,), DELETED: (1, 5)
 """Lengths of the states that have no checksum."""
 LAST_TURN: Final = 255
 RECORD: Final = struct.Struct(">16sdHi")
+"""The head of a record: content, time, length of the id, length of the metadata or -1."""
+ADDED: Final = struct.Struct(">d")
+"""The time in it, which `scripts/dates.lua` reads."""
 COLUMNS: Final = {"signatures": "r", "shingles": "h", "texts": "t"}
 """Letters of the keys that have the blobs of documents; a record ends with the signature."""
 CONTENT_SALT: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -84,6 +88,10 @@ class Keyspace:
     @property
     def counter(self) -> bytes:
         return self.key("c", "counter")
+
+    @property
+    def upkeep(self) -> bytes:
+        return self.key("c", "upkeep")
 
     def partition_meta(self, partition: int) -> bytes:
         return self.key(partition, "meta")

@@ -150,6 +150,10 @@ class OpenServers:
                 )
             return rebalance(address, generation.replicas, progress)
 
+    def now(self) -> float:
+        """Return the time that a document would get that is added now."""
+        return float(self.generation.clock())
+
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""

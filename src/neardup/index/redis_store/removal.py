@@ -74,6 +74,11 @@ class SharedRemoval:
         """Remove documents; return how many there were."""
         return sum(self._remove(number) for number in numbers)
 
+    def remove_copies(self, numbers: Sequence[int]) -> list[int]:
+        """Remove the documents that are copies now, together; return which."""
+        states = self.documents.states(numbers)
+        return self._discard({each: state for each, state in states.items() if state.kind == COPY})
+
     def finish_all(self) -> int:
         """Finish the removals that other processes have left; return how many there were."""
         unfinished = self.store.unfinished()
@@ -114,10 +119,7 @@ class SharedRemoval:
                     self._finish(number)
                     return True
             elif state.kind == COPY:
-                # The token tells this removal from another one at the same time.
-                change = Change(number, state.pack(number), DELETED + token)
-                if self.store.settle([change], durable=True)[0]:
-                    self._erase(number)
+                if self._discard({number: state}):
                     return True
             elif state.kind in UNDECIDED:
                 if time.monotonic() - begun > self.lease:
@@ -127,6 +129,18 @@ class SharedRemoval:
                 if state.kind == REMOVING:
                     self._finish(number)
                 return False
+
+    def _discard(self, copies: dict[int, State]) -> list[int]:
+        """Remove copies that are in the same states still, by number; return which."""
+        token = os.urandom(TOKEN_BYTES)  # tells this removal from another one at the same time
+        changes = [
+            Change(each, state.pack(each), DELETED + token) for each, state in copies.items()
+        ]
+        settled = self.store.settle(changes, durable=True)
+        removed = [each for each, done in zip(copies, settled, strict=True) if done]
+        self._leave_buckets(removed)
+        self.store.erase(removed, DELETED)
+        return removed
 
     def _make_room(self, number: int) -> None:
         """Have documents lead full buckets in the place of one that is about to be removed."""
@@ -147,7 +161,9 @@ class SharedRemoval:
     def _finish(self, number: int) -> None:
         """Judge the copies of a document again that is being removed, and erase it."""
         self.judge_orphans_of(number, self.documents.members([number])[0])
-        self._erase(number)
+        for keys in self._leave_buckets([number]):
+            self.buckets.release(keys[:-2], number)
+        self.store.erase([number], DELETED)
 
     def judge_orphans_of(self, number: int, members: Sequence[int]) -> None:
         """Judge the copies of a document again that is not kept any more.
@@ -281,15 +297,14 @@ class SharedRemoval:
         ready = [each for each, is_kept in zip(copies, joined, strict=True) if is_kept]
         self.store.settle([change(each) for each in ready], durable=True)
 
-    def _erase(self, number: int) -> None:
-        """Take a removed document out of all buckets, then erase what is stored of it."""
-        record = self.documents.records([number]).get(number)
-        if record is not None:
-            keys = self._keys_of(record)
-            members = with_turns(np.full(len(keys), number, np.int64), LAST_TURN)
-            self.buckets.leave(keys, members)
-            self.buckets.release(keys[:-2], number)
-        self.store.erase([number], DELETED)
+    def _leave_buckets(self, numbers: Sequence[int]) -> list[NDArray[np.uint64]]:
+        """Take removed documents out of all buckets; return the keys of each that has a record."""
+        records = self.documents.records(numbers)
+        keys = [self._keys_of(record) for record in records.values()]
+        if keys:
+            members = np.repeat(np.array([*records], np.int64), [*map(len, keys)])
+            self.buckets.leave(np.concatenate(keys), with_turns(members, LAST_TURN))
+        return keys
 
     def _keys_of(self, record: Record) -> NDArray[np.uint64]:
         """Return the keys of all buckets of a document; the last ones are not of bands."""

@@ -35,7 +35,7 @@ from neardup.index.redis_store.placing import (
 from neardup.index.redis_store.scripts import Script, load_script
 from neardup.index.redis_store.servers import Call, Servers
 
-READS: Final = (b"GET", b"HGET", b"HGETALL", b"HKEYS", b"HMGET", b"SCARD", b"SMEMBERS")
+READS: Final = (b"GET", b"HGET", b"HGETALL", b"HKEYS", b"HMGET", b"SCARD", b"SMEMBERS", b"TIME")
 """Commands that change nothing; all others are taken for ones that do."""
 ID_BYTES: Final = 8
 PAUSE: Final = 0.05
@@ -284,9 +284,10 @@ class RingServers(Servers):
 
     def _unavailable(self, failure: Exception | None) -> ServersUnavailable:
         if str(failure).startswith(self.passing):
+            what = str(failure).partition(" ")[2]
             return ServersUnavailable(
-                f"{failure} of {self.address}, and it does not come to rest: if neardup index "
-                "rebalance was stopped, repeat it"
+                f"{what} of {self.address} is being moved and does not come to rest: if neardup "
+                "index rebalance was stopped, repeat it"
             )
         return super()._unavailable(failure)
 

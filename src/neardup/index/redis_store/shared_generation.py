@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 import orjson
 
-from neardup.errors import FormatError
+from neardup.errors import FormatError, NeardupError
 from neardup.index.arrivals import ArrivalSketcher, SignatureCodec
 from neardup.index.base_generation import BaseGeneration
 from neardup.index.decider import Decider
@@ -31,14 +32,17 @@ from neardup.index.redis_store.keyspace import (
     bucket_keys,
     offset_of,
 )
+from neardup.index.redis_store.lease import Lease
 from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.scripts import load_script
+from neardup.index.redis_store.server_clock import ServerClock
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.redis_store.shared_integrity import SharedIntegrity
 from neardup.index.redis_store.shared_writer import SharedWriter
 from neardup.index.redis_store.tables import SharedTables
+from neardup.index.removal import slices
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import BucketSizes, Counters, Stats
 from neardup.index.store import Row
@@ -95,6 +99,8 @@ class SharedGeneration(BaseGeneration):
         removal = SharedRemoval(*parts, self.counters, LEASE_SECONDS)
         self._removal = removal
         self._integrity = SharedIntegrity(*parts, removal)
+        self.clock = how.clock or ServerClock(servers, self._keyspace.counter)
+        self._upkeep = Lease(servers, self._keyspace.upkeep, LEASE_SECONDS)
         self.writer: SharedWriter | None = None
         if not read_only:
             numbers = Numbers(self._store)
@@ -103,7 +109,7 @@ class SharedGeneration(BaseGeneration):
                 for _ in range(SharedWriter.threads)
             ]
             self.writer = SharedWriter(
-                enrolments, self._view, self.counters, how.clock, how.most_waiting
+                enrolments, self._view, self.counters, self.clock, how.most_waiting
             )
 
     @property
@@ -126,6 +132,10 @@ class SharedGeneration(BaseGeneration):
     @property
     def queue(self) -> SharedWriter | None:
         return self.writer
+
+    @property
+    def documents(self) -> SharedDocuments:
+        return self._documents
 
     def refresh(self) -> View:
         return self._view
@@ -173,6 +183,33 @@ class SharedGeneration(BaseGeneration):
         queue = self.require_queue()
         requests = [queue.put(RemoveRequest(id)) for id in ids]
         return [request.done.result() for request in requests]
+
+    def remove_in_steps(
+        self, numbers: Sequence[int], still: Callable[[Row], bool]
+    ) -> Iterator[list[int]]:
+        """Remove documents in steps, copies first: nothing depends on them."""
+        self.require_queue()
+        rest = []
+        for some in slices(sorted(numbers)):
+            rows = self._rows_to_remove(some, still)
+            copies = [row.number for row in rows if row.witness is not None]
+            removed = self._removal.remove_copies(copies)
+            self.counters.removed += len(removed)
+            rest += [row.number for row in rows if row.number not in set(removed)]
+            yield removed
+        for some in slices(rest):
+            for row in self._rows_to_remove(some, still):
+                removed = [row.number] if self._removal.remove([row.number]) else []
+                self.counters.removed += len(removed)
+                yield removed
+
+    def _rows_to_remove(self, numbers: Sequence[int], still: Callable[[Row], bool]) -> list[Row]:
+        rows = self.answer(lambda view: view.store.rows(numbers))
+        return [rows[number] for number in sorted(rows) if still(rows[number])]
+
+    def hold_upkeep(self) -> bool:
+        """Return whether this process is the one that does the upkeep for all of them now."""
+        return self._upkeep.hold()
 
     def verify(self) -> list[str]:
         return self._integrity.verify()
@@ -250,6 +287,8 @@ class SharedGeneration(BaseGeneration):
         """Finish queued requests, and close the connections."""
         if self.writer is not None:
             self.writer.close()
+            with suppress(NeardupError):  # or another process takes it over after a while
+                self._upkeep.release()
         self._servers.close()
 
 

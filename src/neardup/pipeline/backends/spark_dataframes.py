@@ -396,7 +396,8 @@ class DataFrameRun:
             for column in rows.columns
             if column in ("id", "witness", "a", "b")
         }
-        return rows.withColumns(restored).select(*TABLE_COLUMNS[name])
+        said = ["decision"] if "decision" in rows.columns else []
+        return rows.withColumns(restored).select(*TABLE_COLUMNS[name], *said)
 
     @cached_property
     def pairs(self) -> DataFrame:

@@ -77,6 +77,18 @@ class BucketFiles:
 
 
 @dataclass(frozen=True)
+class BucketsWithSame:
+    """Buckets, and one more for each class of documents that are the same."""
+
+    buckets: Iterable[BucketSlice]
+    same: BucketSlice
+
+    def __iter__(self) -> Iterator[BucketSlice]:
+        yield from self.buckets
+        yield self.same
+
+
+@dataclass(frozen=True)
 class GroupBands:
     """Groups documents into the buckets of bands, and writes a file for each band.
 
@@ -184,6 +196,20 @@ class GroupBands:
         return {"members": ranks[places], "sizes": sizes, "keys": keys[places[ends - sizes]]}
 
 
+def same_buckets(ranked: RankedDocuments) -> BucketSlice:
+    """Return a bucket for each class of documents that people called the same."""
+    said = [] if ranked.overrides is None else ranked.overrides.classes
+    classes = [np.sort(ranked.ranking.of(members)) for members in said]
+    parts = [ranks[ranked.state[ranks] != 0] for ranks in classes]
+    parts = [part for part in parts if len(part) > 1]
+    return BucketSlice(
+        -1,
+        np.concatenate([np.empty(0, np.int64), *parts]).astype(np.uint32),
+        np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64),
+        np.arange(len(parts), dtype=np.uint64),
+    )
+
+
 CANDIDATE = np.uint8(2)
 """The bit of a document's state that marks it as a member of a bucket."""
 
@@ -205,6 +231,6 @@ def band_documents(
         files[band] = stage.open(str(band))
     stage.remove_others(map(str, files))
     buckets = BucketFiles([file for file in files.values() if file is not None])
-    for batch in buckets:
+    for batch in BucketsWithSame(buckets, same_buckets(ranked)):
         ranked.state[batch.members] |= CANDIDATE
     return buckets

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.options import Options
+from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import MergedSets
@@ -118,6 +119,28 @@ class PairComparer:
         """All candidates, and their sets in memory."""
         documents = self._sets.documents()
         return documents, self._work.load(documents)
+
+
+@dataclass(frozen=True)
+class PersonsComparer:
+    """Compares pairs of ranks by the word of people, and other pairs by their sets.
+
+    The similarity of documents that are the same is the measured one, however low. The right
+    document of a pair that is different, or that stays, is similar to none: -1.0.
+    """
+
+    compare: PairComparer
+    ranking: Ranking
+    overrides: Overrides
+
+    def __call__(self, left: Integers, right: Integers) -> NDArray[np.float64]:
+        similar = self.compare(left, right)
+        one, other = self.ranking.documents(left), self.ranking.documents(right)
+        same, apart = self.overrides.judge(one, other)
+        if same.any():
+            similar[same] = self.compare(left[same], right[same], least=0.0)
+        similar[apart | np.isin(other, self.overrides.staying)] = -1.0
+        return similar
 
 
 def _memory_factor(options: Options) -> int:

@@ -14,7 +14,7 @@ four bytes a document in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,13 @@ from neardup.pipeline.sorting import (
     split_pairs,
 )
 from neardup.pipeline.stage_files import StageFiles, digest
-from neardup.pipeline.stages.band import BucketFiles
-from neardup.pipeline.stages.compare import PairComparer
+from neardup.pipeline.stages.band import (
+    BucketFiles,
+    BucketSlice,
+    BucketsWithSame,
+    same_buckets,
+)
+from neardup.pipeline.stages.compare import PairComparer, PersonsComparer
 from neardup.pipeline.stages.pairs import pair_members
 from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.runtime import Progress
@@ -101,7 +106,7 @@ class Rounds:
     new       ranks before this one are of an earlier corpus, and are never removed
     """
 
-    buckets: BucketFiles
+    buckets: Iterable[BucketSlice]
     state: Bytes
     limit: int
     verify: Verify
@@ -312,11 +317,12 @@ def decide_documents(
             progress.say(HOT_WARNING.format(rounds.tally.verified, rounds.tally.similar))
             warned = True
 
+    said = ranked.overrides
     rounds = Rounds(
-        buckets,
+        buckets if said is None else BucketsWithSame(buckets, same_buckets(ranked)),
         ranked.state,
         options.limit,
-        compare,
+        compare if said is None else PersonsComparer(compare, ranked.ranking, said),
         stage.folder,
         key,
         job.budget,

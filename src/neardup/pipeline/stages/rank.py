@@ -7,7 +7,7 @@ memory budget requires.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from neardup.errors import UsageError
 from neardup.in_memory import count_undated, order_by_policy
 from neardup.lsh.buckets import find_shared_keys
 from neardup.options import Options
+from neardup.overrides import Overrides
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows
@@ -28,6 +29,7 @@ from neardup.pipeline.sorting import Sorter
 from neardup.runtime import Progress
 
 Integers = NDArray[np.int64]
+Ranks = NDArray[np.int64]
 MAX_DOCUMENTS = 2**31
 """Two ranks and a bit fit into 64 bits."""
 
@@ -52,18 +54,25 @@ class Ranking:
         return documents if self.inverse is None else self.inverse[documents].astype(np.int64)
 
 
-def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> Ranking:
+def rank_documents(
+    sketches: Sketches, options: Options, classes: list[int], preferred: Ranks | None = None
+) -> Ranking:
     """Rank the documents by the keep policy, then by number.
 
-    `classes` are document numbers: all documents before one of them rank before those after it.
+    Args:
+        sketches: The documents.
+        options: The options, with the keep policy.
+        classes: Document numbers: all documents before one of them rank before those after it.
+        preferred: New documents that rank before all other new ones.
     """
+    preferred = np.empty(0, np.int64) if preferred is None else preferred
     if len(sketches) >= MAX_DOCUMENTS:
         raise UsageError(
             f"{len(sketches):,} documents are more than one run can take ({MAX_DOCUMENTS:,}): "
             "split the input, and use --against"
         )
     policy, undated = options.keep_policy, 0
-    if policy.name == "first":
+    if policy.name == "first" and not len(preferred):
         return Ranking()
     values = None
     if policy.column:
@@ -75,7 +84,8 @@ def rank_documents(sketches: Sketches, options: Options, classes: list[int]) -> 
     order = order_by_policy(
         policy, len(sketches), lambda: _read_column(sketches, "lengths"), values
     )
-    group = np.searchsorted(np.array(classes), order, side="right")
+    group = 2 * np.searchsorted(np.array(classes), order, side="right")
+    group[np.isin(order, preferred) & (order >= sketches.first_new)] = 1
     by_rank: NDArray[np.uint32] = order[np.argsort(group, kind="stable")].astype(np.uint32)
     inverse = np.empty(len(by_rank), np.uint32)
     inverse[by_rank] = np.arange(len(by_rank), dtype=np.uint32)
@@ -94,21 +104,25 @@ def _read_column(sketches: Sketches, name: str) -> Integers:
 BYTES_PER_HASH = 72
 """About the memory for sorting a document's hash."""
 
-Ranks = NDArray[np.int64]
-
 
 def collapse_identical(
-    sketches: Sketches, ranking: Ranking, state: NDArray[np.uint8], copies: Sorter, budget: Budget
+    sketches: Sketches,
+    ranking: Ranking,
+    state: NDArray[np.uint8],
+    copies: Sorter,
+    budget: Budget,
+    alone: Ranks | None = None,
 ) -> int:
     """Set `state` to 1 for usable documents that are no copies; return how many copies are new.
 
     Copies are added to `copies` with the best-ranked document that they are identical to, as one
-    number: its rank << 32 | the copy's rank.
+    number: its rank << 32 | the copy's rank. The ranks in `alone` are no copies and have none.
     """
     for block in sketches.blocks:
         state[ranking.of(block.start + np.flatnonzero(block.usable()))] = 1
     count = 0
-    for leaders, twins in _find_copies(sketches, ranking, budget):
+    alone = np.empty(0, np.int64) if alone is None else alone
+    for leaders, twins in _find_copies(sketches, ranking, budget, alone):
         state[twins] = 0
         copies.add(leaders.astype(np.uint64) << np.uint64(32) | twins.astype(np.uint64))
         count += int(np.count_nonzero(twins >= sketches.first_new))
@@ -149,7 +163,7 @@ class HashedRanks:
 
 
 def _find_copies(
-    sketches: Sketches, ranking: Ranking, budget: Budget
+    sketches: Sketches, ranking: Ranking, budget: Budget, alone: Ranks
 ) -> Iterator[tuple[Ranks, Ranks]]:
     """Yield the ranks of copies, each with the best rank of its group, slice by slice.
 
@@ -158,7 +172,8 @@ def _find_copies(
     room = budget.share(2)
     bits = count_slice_bits(len(sketches), BYTES_PER_HASH, room)
     for wanted in range(1 << bits):
-        batches = _read_batches(sketches, ranking, bits, wanted, room // BYTES_PER_HASH)
+        most = room // BYTES_PER_HASH
+        batches = _read_batches(sketches, ranking, bits, wanted, most, alone)
         batch, following = next(batches), next(batches, None)
         if following is None:
             yield batch.copies()
@@ -167,14 +182,17 @@ def _find_copies(
         while following is not None:
             best = HashedRanks.join([best, following]).without_copies()
             following = next(batches, None)
-        for batch in _read_batches(sketches, ranking, bits, wanted, room // BYTES_PER_HASH):
+        for batch in _read_batches(sketches, ranking, bits, wanted, most, alone):
             yield HashedRanks.join([best, batch]).copies()
 
 
 def _read_batches(
-    sketches: Sketches, ranking: Ranking, bits: int, wanted: int, most: int
+    sketches: Sketches, ranking: Ranking, bits: int, wanted: int, most: int, alone: Ranks
 ) -> Iterator[HashedRanks]:
-    """Yield the usable documents of a slice, at most about `most` at once; at least one batch."""
+    """Yield the usable documents of a slice, at most about `most` at once; at least one batch.
+
+    Those in `alone` are left out.
+    """
     empty = np.empty(0, np.uint64)
     parts, count = [HashedRanks(empty, empty, np.empty(0, np.int64))], 0
     for block in sketches.blocks:
@@ -184,6 +202,9 @@ def _read_batches(
         first, second = block.column("content")
         chosen = np.flatnonzero(block.usable() & in_slice(first, bits, wanted))
         ranks = ranking.of(chosen + block.start)
+        if len(alone):
+            shared = ~np.isin(ranks, alone)
+            chosen, ranks = chosen[shared], ranks[shared]
         parts.append(HashedRanks(first[chosen], second[chosen], ranks))
         count += len(chosen)
     batch, parts = HashedRanks.join(parts), []
@@ -239,6 +260,8 @@ class RankedDocuments:
     state      a byte for each rank: 0 takes no part, bit 0 kept, bit 1 candidate
     copies     see `collapse_identical`
     identical  the number of new copies
+    overrides  what people decided
+    dropped    the new documents that were dropped by decisions, which take no part
     """
 
     sketches: Sketches
@@ -250,11 +273,14 @@ class RankedDocuments:
     state: NDArray[np.uint8]
     copies: Sorter
     identical: int
+    overrides: Overrides | None = None
+    dropped: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def basis(self) -> list[Any]:
         """Everything that the documents and their ranks depend on, for the keys of stage files."""
-        return [self.keys, self.classes, self.parts is not None]
+        said = [] if self.overrides is None else [self.overrides.digest]
+        return [self.keys, self.classes, self.parts is not None, *said]
 
 
 def rank_and_collapse(
@@ -266,12 +292,25 @@ def rank_and_collapse(
     keys: list[str],
     classes: list[int],
     progress: Progress,
+    overrides: Overrides | None = None,
 ) -> RankedDocuments:
     """Rank the documents, and collapse identical ones. See `rank_documents` for the classes."""
     progress.stage("ranking", len(sketches), "documents")
-    ranking = rank_documents(sketches, job.options, classes)
+    preferred = None if overrides is None else overrides.preferred
+    ranking = rank_documents(sketches, job.options, classes, preferred)
     state = np.zeros(len(sketches), np.uint8)
     copies = Sorter(folder / "copies", job.budget.share(4))
-    identical = collapse_identical(sketches, ranking, state, copies, job.budget)
+    alone = None if overrides is None else ranking.of(overrides.documents)
+    identical = collapse_identical(sketches, ranking, state, copies, job.budget, alone)
     progress.advance(len(sketches))
-    return RankedDocuments(sketches, rows, parts, keys, classes, ranking, state, copies, identical)
+    ranked = RankedDocuments(
+        sketches, rows, parts, keys, classes, ranking, state, copies, identical, overrides
+    )
+    return ranked if overrides is None else _drop_documents(ranked, overrides)
+
+
+def _drop_documents(ranked: RankedDocuments, overrides: Overrides) -> RankedDocuments:
+    """Take the documents out that were dropped by decisions."""
+    usable = overrides.dropped[ranked.state[ranked.ranking.of(overrides.dropped)] != 0]
+    ranked.state[ranked.ranking.of(usable)] = 0
+    return replace(ranked, dropped=usable[usable >= ranked.sketches.first_new])

@@ -22,6 +22,7 @@ from neardup.errors import NeardupError
 from neardup.formats import tables
 from neardup.formats.blocks import remove_abandoned
 from neardup.formats.tables import TableWriter, to_arrow
+from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
@@ -36,45 +37,73 @@ SHOWN_ROWS = 3
 MAX_TEXT = 20_000
 
 
+class DocumentNames(Protocol):
+    """Looks up the names of documents."""
+
+    def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
+class DocumentPlaces(DocumentNames, Protocol):
+    """Looks up also their places."""
+
+    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
+
+
+class DocumentLookup(DocumentPlaces, Protocol):
+    """Looks up also their texts."""
+
+    def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
+
+
 def write_removed(
-    folder: Path, catalogue: Catalogue, verdicts: RemovedDocuments, first_new: int
+    folder: Path,
+    lookup: DocumentPlaces,
+    verdicts: Iterable[RemovedBatch],
+    first_new: int,
+    overrides: Overrides | None,
 ) -> int:
     """Write removed.parquet: every removed document and its witness, in input order.
 
-    Return how many of the witnesses are before `first_new`, in an earlier corpus.
+    With decisions, also which of them removed it. Return how many of the witnesses are before
+    `first_new`, in an earlier corpus.
     """
     by_earlier = 0
-    with TableWriter(folder / "removed.parquet", tables.REMOVED) as table:
+    schema = tables.REMOVED if overrides is None else tables.REMOVED_DECIDED
+    with TableWriter(folder / "removed.parquet", schema) as table:
         for batch in verdicts:
-            table.add(removed_columns(catalogue, batch))
+            columns = removed_columns(lookup, batch)
+            if overrides is not None:
+                said = overrides.explain_all(batch.documents, batch.witnesses)
+                columns["decision"] = make_strings(said)
+            table.add(columns)
             is_earlier = (batch.witnesses >= 0) & (batch.witnesses < first_new)
             by_earlier += int(np.count_nonzero(is_earlier))
     return by_earlier
 
 
-def removed_columns(catalogue: Catalogue, batch: RemovedBatch) -> dict[str, object]:
+def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, object]:
     """Return the columns of removed.parquet for a batch."""
-    file, row = catalogue.place(batch.documents)
+    file, row = lookup.place(batch.documents)
     known = batch.witnesses >= 0
     witnesses = batch.witnesses[known]
-    witness_file, witness_row = catalogue.place(witnesses)
+    witness_file, witness_row = lookup.place(witnesses)
     named = {
-        "witness": catalogue.names(witnesses),
+        "witness": lookup.names(witnesses),
         "witness_file": witness_file,
         "witness_row": witness_row,
         "similarity": to_arrow(batch.similarity[known]),
         "cluster": to_arrow(witnesses),
     }
     return {
-        "id": catalogue.names(batch.documents),
+        "id": lookup.names(batch.documents),
         "file": file,
         "row": row,
         "exact": batch.exact,
-        **{name: _spread_to_known(known, values) for name, values in named.items()},
+        **{name: spread_to_known(known, values) for name, values in named.items()},
     }
 
 
-def _spread_to_known(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
+def spread_to_known(known: NDArray[np.bool_], values: pa.Array) -> pa.Array:
     """Return an array with the next of `values` where `known` is set, and null elsewhere."""
     if known.all():
         return values
@@ -180,19 +209,6 @@ def write_kept_files(
         pass
     if job.backend.is_remote:
         remove_abandoned(folder)
-
-
-class DocumentNames(Protocol):
-    """Looks up the names of documents."""
-
-    def names(self, documents: NDArray[np.int64]) -> pa.Array: ...
-
-
-class DocumentLookup(DocumentNames, Protocol):
-    """Looks up also the places and the texts of documents."""
-
-    def place(self, documents: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]: ...
-    def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
 
 
 def sample_clusters(
@@ -346,10 +362,11 @@ def write_tables(
     sketches: Sketches,
     verdicts: RemovedDocuments,
     progress: Progress,
+    overrides: Overrides | None = None,
 ) -> TableSummary:
-    """Write all tables of OUT but pairs.parquet and cut.parquet."""
+    """Write all tables of OUT but pairs.parquet, cut.parquet and decided.parquet."""
     progress.stage("writing tables", verdicts.count, "documents")
-    by_earlier = write_removed(folder, catalogue, verdicts, sketches.first_new)
+    by_earlier = write_removed(folder, catalogue, verdicts, sketches.first_new, overrides)
     largest = write_clusters(folder, catalogue, verdicts, SAMPLED_CLUSTERS)
     reasons = write_rejected(folder, catalogue, sketches)
     examples = sample_clusters(folder, catalogue, verdicts, largest)

@@ -53,7 +53,15 @@ class Undistinguished:
         folder.mkdir(mode=0o700, exist_ok=True)
         sketches = ranked.sketches.undistinguished()
         other = rank_and_collapse(
-            job, folder, sketches, ranked.rows, None, ranked.keys, ranked.classes, progress
+            job,
+            folder,
+            sketches,
+            ranked.rows,
+            None,
+            ranked.keys,
+            ranked.classes,
+            progress,
+            ranked.overrides,
         )
         return cls(folder, other, band_documents(job, folder, other, progress))
 

@@ -1,0 +1,82 @@
+"""A finished run that people review."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from neardup.decisions import fingerprint_run
+from neardup.formatting import format_similarity
+from neardup.keys import Key
+from neardup.report.html import name
+from neardup.report.run_documents import read_run_record
+from neardup.report.run_explanation import RunExplainer
+from neardup.report.run_folder import RunRecord, read_record
+from neardup.report.run_verdicts import RunExplanation
+from neardup.review.run_tables import RunTables
+from neardup.review.sources import SourceNames
+from neardup.review.subject import ReviewExplanation, ReviewNeighbour
+from neardup.review.texts import RunTexts
+from neardup.runtime import SILENT
+
+REVIEW_FOLDER: Final = "review"
+"""The folder in OUT with what the review stores; a new run in OUT leaves it alone."""
+
+
+class RunSubject:
+    """A finished run, as `ReviewSubject` describes it.
+
+    Args:
+        run: The folder of the run.
+        key: The secret of its keyed hashes, for explanations; None if it has none.
+    """
+
+    def __init__(self, run: Path, key: Key | None = None) -> None:
+        content: dict[str, Any] = read_run_record(run)
+        self.run, self._key = run, key
+        self.record: RunRecord = read_record(run)
+        self.name, self.folder = run.resolve().name, run / REVIEW_FOLDER
+        self.threshold = 1.0 if self.record.threshold is None else self.record.threshold
+        self.fingerprint = fingerprint_run(content)
+        self.sources = SourceNames(file.file for file in self.record.inputs)
+        self.texts = RunTexts(run, content)
+        self.tables = RunTables(run, self.sources, self.texts.spans)
+
+    def explain(self, id: str) -> ReviewExplanation:
+        """Sketch a document and all that it may have met again, and explain what became of it."""
+        explained = self._explainer.explain(id, nearest=True)
+        near = (ReviewNeighbour(one.similarity, one.id, one.status) for one in explained.nearest)
+        return ReviewExplanation(explained.sentence, [*_facts(explained)], [*near], explained.notes)
+
+    def compare(self, a: str, b: str) -> ReviewExplanation:
+        """Explain why two documents are duplicates, or why not."""
+        pair = self._explainer.explain_pair(a, b)
+        facts = []
+        if pair.verdict.similarity is not None:
+            facts.append(("similarity", format_similarity(pair.verdict.similarity)))
+        if pair.shingles is not None:
+            own, its, both = pair.shingles
+            facts += [
+                ("shingles of both", f"{both:,}"),
+                ("of the one, the other", f"{own:,}, {its:,}"),
+            ]
+        return ReviewExplanation(pair.verdict.sentence, facts, (), pair.notes)
+
+    @property
+    def _explainer(self) -> RunExplainer:
+        return RunExplainer(self.run, self._key, 1, SILENT)
+
+
+def _facts(explained: RunExplanation) -> Iterator[tuple[str, str]]:
+    yield "document", name(f"{explained.file}:{explained.row}")
+    if explained.rule:
+        yield "rule", explained.rule
+    if explained.shingles is not None:
+        own, its, both = explained.shingles
+        yield "shingles of both", f"{both:,}"
+        yield "shingles of itself, of its witness", f"{own:,}, {its:,}"
+    if explained.buckets is not None:
+        yield "buckets that both are in", "{:,} of {:,}".format(*explained.buckets)
+    if explained.met is not None:
+        yield "documents that share a bucket with it", f"{explained.met:,}"
