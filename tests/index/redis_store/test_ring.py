@@ -184,7 +184,7 @@ def test_a_command_that_was_sent_to_the_wrong_server_is_refused(ring: str) -> No
     right = servers.run([call])
     others = [server for server in servers.masters if server != places["c"].server]
     for wrong in (*others, places["c"].server):
-        servers._places["c"] = placing.Place(wrong, "H7")
+        servers._places["c"] = placing.PartitionPlace(wrong, "H7")
         assert servers.run([call]) == right != [None]
         assert servers._places["c"] == places["c"]
     servers.close()

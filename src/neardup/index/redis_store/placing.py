@@ -115,7 +115,7 @@ class RingRecord:
         return self.fields.get(partition, "")
 
 
-class Place(NamedTuple):
+class PartitionPlace(NamedTuple):
     """Where a partition is, and the entry that its server has."""
 
     server: Server
@@ -134,10 +134,10 @@ def newest(records: Records) -> RingRecord:
     return max(records.values(), key=lambda record: record.epoch)
 
 
-def find_place(records: Records, partition: str) -> Place | None:
+def find_place(records: Records, partition: str) -> PartitionPlace | None:
     """Return where a partition is; None if no server has it, or has taken it over yet."""
     places = [
-        Place(server, entry)
+        PartitionPlace(server, entry)
         for server, record in records.items()
         if (entry := record.entry(partition)).startswith(HERE)
     ]

@@ -32,7 +32,7 @@ from neardup.index.redis_store.placing import (
     GONE,
     HERE,
     READY,
-    Place,
+    PartitionPlace,
     Records,
     RingRecord,
     find_hand_overs,
@@ -150,7 +150,7 @@ class Rebalancing:
     def _records(self) -> Records:
         return self._servers.read_records(all_of_them=True)
 
-    def _places(self, records: Records) -> dict[str, Place]:
+    def _places(self, records: Records) -> dict[str, PartitionPlace]:
         """Return where each partition is; raise FormatError if one is nowhere."""
         found = {partition: find_place(records, partition) for partition in self._partitions}
         places = {partition: place for partition, place in found.items() if place is not None}
@@ -158,7 +158,7 @@ class Rebalancing:
             raise self._servers.lost(min(lost))
         return places
 
-    def _misplaced(self) -> dict[str, Place]:
+    def _misplaced(self) -> dict[str, PartitionPlace]:
         """Return where the partitions are that are not at home."""
         places = self._places(self._records())
         return {one: place for one, place in places.items() if place.server != self._home[one]}
@@ -214,7 +214,7 @@ class Rebalancing:
         """The entry of partitions that this process copies."""
         return ARRIVING + self._token
 
-    def _move(self, source: Server, group: dict[str, Place]) -> int:
+    def _move(self, source: Server, group: dict[str, PartitionPlace]) -> int:
         """Move partitions of a server to their homes; return how many were handed over."""
         left = dict(group)
         for _ in range(MOST_ATTEMPTS):
@@ -229,7 +229,7 @@ class Rebalancing:
             "repeat neardup index rebalance, which goes on"
         )
 
-    def _move_once(self, source: Server, group: dict[str, Place]) -> None:
+    def _move_once(self, source: Server, group: dict[str, PartitionPlace]) -> None:
         runs = self._run_ids({source, *(self._home[one] for one in group)})
         for partition, place in group.items():
             self._begin(partition, place)
@@ -241,7 +241,7 @@ class Rebalancing:
             self._hand_over(partition, place, runs)
             self._progress.advance(1)
 
-    def _begin(self, partition: str, place: Place) -> None:
+    def _begin(self, partition: str, place: PartitionPlace) -> None:
         """Have the server of a partition remember the keys that are written from now on."""
         if not self._change(self._home[partition], partition, "", self._arriving):
             raise ServerRestarted
@@ -282,7 +282,7 @@ class Rebalancing:
                 writing.append(self._command(home, partition, self._arriving, name, key, *rest))
             self._servers.run(writing, durable=True)
 
-    def _copy_touched(self, partition: str, place: Place) -> int:
+    def _copy_touched(self, partition: str, place: PartitionPlace) -> int:
         """Copy keys again that were written; return how many there were."""
         touched = self._beside("touched", partition)
         command = (b"SRANDMEMBER", touched, NAMES_AT_ONCE)
@@ -294,7 +294,7 @@ class Rebalancing:
             self._copy(place.server, partition, names)
         return len(names)
 
-    def _hand_over(self, partition: str, place: Place, runs: dict[Server, bytes]) -> None:
+    def _hand_over(self, partition: str, place: PartitionPlace, runs: dict[Server, bytes]) -> None:
         """Give a partition that was copied to its home."""
         home, frozen = self._home[partition], self._beside("frozen", partition)
         for _ in range(MOST_ATTEMPTS):
@@ -367,6 +367,6 @@ class Rebalancing:
             )
 
 
-def place_of(partition: str, place: Place) -> tuple[Server, str, str]:
+def place_of(partition: str, place: PartitionPlace) -> tuple[Server, str, str]:
     """Return the first arguments of a command for a partition where it is."""
     return place.server, partition, place.entry

@@ -19,7 +19,7 @@ from neardup.index.redis_store.address import RedisAddress, format_server
 from neardup.index.redis_store.keyspace import Keyspace
 from neardup.index.redis_store.placing import (
     HERE,
-    Place,
+    PartitionPlace,
     Records,
     RingRecord,
     Server,
@@ -63,7 +63,7 @@ class RingServers(Servers):
         self._other_list = other_list
         self._record: RingRecord | None = None
         """What the newest of all records says; None if there is no index."""
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, PartitionPlace] = {}
         super().__init__(address, replicas)
 
     @property
@@ -117,7 +117,7 @@ class RingServers(Servers):
         formed = Call.of_script(script, [self.key, *keys], [partition, place.entry, *arguments])
         return formed._replace(by_source=call.by_source)
 
-    def _place_of(self, key: bytes) -> Place:
+    def _place_of(self, key: bytes) -> PartitionPlace:
         partition = partition_of_key(key)
         place = self._places.get(partition)
         if place is None:
@@ -199,7 +199,7 @@ class RingServers(Servers):
         self._places |= {each: place for each, place in found.items() if place is not None}
         return {each for each, place in found.items() if place is None}
 
-    def _find(self, records: Records, partition: str) -> Place | None:
+    def _find(self, records: Records, partition: str) -> PartitionPlace | None:
         """Return where a partition is; have it taken over if it was handed over."""
         if (place := find_place(records, partition)) is not None:
             return place
@@ -207,10 +207,10 @@ class RingServers(Servers):
             there = records.get(given.target)
             if there is not None and there.entry(partition) == given.ready:
                 return self.take_over(given.target, partition, given.ready)
-            place = Place(given.target, HERE)  # it did not answer, or was asked before
+            place = PartitionPlace(given.target, HERE)  # it did not answer, or was asked before
         return place
 
-    def take_over(self, server: Server, partition: str, ready: str) -> Place:
+    def take_over(self, server: Server, partition: str, ready: str) -> PartitionPlace:
         """Have a server take a partition over that it was given; any process may do so."""
         entry = f"{HERE}{self.record.epoch}"
         arguments = [b"", partition, ready, entry]
@@ -219,7 +219,7 @@ class RingServers(Servers):
             self._client(server).eval(script, 1, self.key, *arguments)
         except self._lost() as error:
             raise self._unanswered(server, self._translated(error)) from None
-        return Place(server, entry)
+        return PartitionPlace(server, entry)
 
     # Checks
 
