@@ -12,7 +12,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java redis browser promtool kernels test test-fast coverage soak lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
+.PHONY: setup java redis browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
 	bench-online bench-redis bench-spark demo docs release pictures clean
 
 setup: .venv/ready java redis browser promtool
@@ -138,6 +138,10 @@ soak: setup
 	NEARDUP_KERNELS=jit $(PYTEST) tests/kernels
 	NEARDUP_CPU_LEVEL=x86-64-v2 $(PYTEST) tests/kernels
 
+# A million histories of writers of one index on Redis, in random interleavings: a day on two cores.
+interleavings: setup
+	$(PYTEST) tests/index/redis_store/test_interleavings.py --hypothesis-profile interleavings
+
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
 bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-spark
 
@@ -164,6 +168,7 @@ bench-plan: setup .venv-bench/ready
 	$(BIN)/python benches/predicted.py --data "$(DATA)"
 	$(BIN)/python benches/tuned.py --data "$(DATA)"
 	$(BIN)/python benches/quality.py --data "$(DATA)"
+	$(BIN)/python benches/labels.py --data "$(DATA)"
 	$(BIN)/python benches/tweets_sweep.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 
 # WORK=folder is where the index of a million documents is made and kept: 10 GB with what is written.
@@ -176,6 +181,7 @@ bench-online: setup .venv-bench/ready
 bench-redis: setup .venv-bench/ready
 	$(BIN)/python benches/redis_index.py --data "$(DATA)" --peers-python $(PEERS)/python \
 		$(if $(WORK),--work "$(WORK)")
+	$(BIN)/python benches/redis_faults.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
 
 bench-spark: setup .venv-bench/ready
 	$(BIN)/python benches/spark.py --data "$(DATA)" --peers-python $(PEERS)/python \

@@ -23,7 +23,12 @@ sys.path.insert(0, str(TESTS))
 # Random examples of a property: few on the way, many where nobody waits; `support.strategies` has
 # how many a test with a number of its own runs. Kernels compile on first use, which is slow and is
 # no failure.
-for profile, examples in (("fast", 10), ("neardup", 40), ("soak", 400)):
+for profile, examples in (
+    ("fast", 10),
+    ("neardup", 40),
+    ("soak", 400),
+    ("interleavings", 182_000),
+):
     settings.register_profile(
         profile,
         deadline=None,

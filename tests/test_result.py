@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -319,3 +320,29 @@ def test_pairs_are_sorted_by_similarity() -> None:
         (pair.similarity for pair in pairs), reverse=True
     )
     assert (pairs[0].a, pairs[0].b, pairs[0].similarity) == (0, 3, 1.0)
+
+
+def test_annotate_returns_data_with_clusters() -> None:
+    import polars as pl
+
+    texts = ["the same", "The same!", "another", " ", "the same"]
+    rows = [{"id": f"d{n}", "text": text} for n, text in enumerate(texts)]
+    notes = [(0, 3, None, None), (0, 3, "d0", 1.0), (2, 1, None, None), (0, 3, "d0", 1.0)]
+    names = ("cluster", "cluster_size", "witness", "similarity")
+    want = [
+        row | dict(zip(names, note, strict=True))
+        for row, note in zip([*rows[:3], rows[4]], notes, strict=True)
+    ]
+    result = neardup.dedup(rows)
+    assert result.annotate(rows) == want
+    assert result.annotate(tuple(rows), "kept") == (want[0], want[2])
+    assert result.annotate(pa.Table.from_pylist(rows)).to_pylist() == want
+    assert result.annotate(pl.DataFrame(rows)).to_dicts() == want
+    assert result.annotate(pl.LazyFrame(rows)).collect().to_dicts() == want
+    frame = result.annotate(pd.DataFrame(rows, index=list("vwxyz")))
+    assert frame.index.tolist() == ["v", "w", "x", "z"]
+    assert pa.Table.from_pandas(frame, preserve_index=False).to_pylist() == want
+    with pytest.raises(UsageError, match="a column 'witness' already"):
+        result.annotate([row | {"witness": 1} for row in rows])
+    with pytest.raises(UsageError, match="no columns"):
+        result.annotate(texts)

@@ -8,7 +8,8 @@ component one document is kept, however long the chains in it are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -97,6 +98,7 @@ class KeepList:
         compared: The number of comparisons.
         full_buckets: The buckets with more kept documents than are compared.
         undated: The number of documents without a date, if the keep policy compares dates.
+        leaders: The documents by which clusters are named, where they are removed too.
     """
 
     witness: Integers
@@ -106,6 +108,15 @@ class KeepList:
     compared: int
     full_buckets: list[FullBucket]
     undated: int = 0
+    leaders: Integers | None = None
+
+    @cached_property
+    def cluster(self) -> Integers:
+        """The document that names the cluster of each, itself if it is kept; REJECTED of others."""
+        cluster = np.where(self.witness == KEPT, np.arange(len(self.witness)), self.witness)
+        if self.leaders is not None:
+            cluster[self.leaders] = self.leaders
+        return cluster
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -140,6 +151,26 @@ class Pairs:
     similarity: NDArray[np.float64]
     dropped: int
     capped: int
+
+
+def remove_leaders(decided: KeepList) -> KeepList:
+    """Return the keep list without the kept documents that have copies: no document of a cluster.
+
+    The witness of such a document is the first of its copies, as similar as that is to it.
+
+    Args:
+        decided: The keep list, of documents that are ranked in input order.
+    """
+    removed = decided.removed
+    leaders, first = np.unique(decided.witness[removed], return_index=True)
+    copies = removed[first]
+    columns = decided.witness.copy(), decided.similarity.copy(), decided.exact.copy()
+    for column, values in zip(
+        columns, (copies, decided.similarity[copies], decided.exact[copies]), strict=True
+    ):
+        column[leaders] = values
+    witness, similarity, exact = columns
+    return replace(decided, witness=witness, similarity=similarity, exact=exact, leaders=leaders)
 
 
 def find_identical(

@@ -8,6 +8,7 @@
     │   ├── MissingInput         exit 2, HTTP 422   a file, folder or object that does not exist
     │   ├── RowError             exit 1, HTTP 422   a bad document while reading with --strict
     │   └── TooManyRejected      exit 1, HTTP 422   more bad documents than --max-rejected allows
+    ├── TooManyRemoved           exit 3, HTTP 422   more removals than --max-removed allows
     ├── FilterFull               exit 1, HTTP 507   a filter that has no room for one more key
     ├── OutputError              exit 1, HTTP 507   an output that can't be written
     │   ├── OutputTaken          exit 2, HTTP 507   an output that exists: name another, or force
@@ -25,6 +26,8 @@ Every message is one line: what happened, on which side, and the cure.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class NeardupError(Exception):
@@ -98,6 +101,20 @@ class RowError(InputError):
 
 class TooManyRejected(InputError):  # noqa: N818  # reads as what happened
     """More documents were rejected than --max-rejected allows; what was written is complete."""
+
+
+class TooManyRemoved(NeardupError):  # noqa: N818  # reads as what happened
+    """More would be removed than --max-removed or --max-removed-per-source allows.
+
+    Nothing is written. `sources` has the counts by source, a `source_counts.SourceSummary`.
+    """
+
+    exit_code = 3
+    http_status = 422
+
+    def __init__(self, message: str, sources: Any) -> None:
+        super().__init__(message)
+        self.sources = sources
 
 
 class FilterFull(NeardupError):  # noqa: N818  # reads as what happened

@@ -59,6 +59,11 @@ def dedup_files(
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
     pairs: bool = False,
+    annotate: Literal["kept", "all"] | None = None,
+    source: str | None = None,
+    max_removed: float | None = None,
+    max_removed_per_source: float | None = None,
+    yes: bool = False,
     no_kept: bool = False,
     removed: PathLike | None = None,
     report: PathLike | None = None,
@@ -100,6 +105,15 @@ def dedup_files(
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.
         pairs: Also write all similar pairs, not only those that decided.
+        annotate: Write the columns `cluster`, `cluster_size`, `witness` and `similarity`: `"kept"`,
+            to the rows that are kept; `"all"`, to all rows, of which none is removed.
+        source: The column by whose values the removed documents are counted; by default the
+            input files.
+        max_removed: The largest share of the documents that may be removed; more raise
+            `TooManyRemoved` before anything is written, and the same call with `yes=True` goes on.
+        max_removed_per_source: The same, for the documents of each source that has 100 or more;
+            files that are one document count by their folder.
+        yes: Remove more than the two allow.
         no_kept: Write the decisions only, not the kept rows.
         removed: A file for the table of removed documents, besides `out`: .parquet, .jsonl or
             .csv.
@@ -185,6 +199,11 @@ def dedup_files(
             removed=None if removed is None else os.fspath(removed),
             report=None if report is None else os.fspath(report),
             pairs=pairs,
+            annotate=annotate,
+            source=source,
+            max_removed=max_removed,
+            max_removed_per_source=max_removed_per_source,
+            yes=yes,
             no_kept=no_kept,
             force=force,
             strict=strict,

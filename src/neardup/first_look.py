@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from neardup import kernels
 from neardup.formats.tables import to_arrow
+from neardup.lsh.buckets import find_shared_keys
 from neardup.lsh.curve import Curve
 from neardup.measure_table import CHOICES
 from neardup.options import Options
@@ -373,15 +373,30 @@ def _chance_of_meeting(texts: pa.Array, options: Options) -> float:
     zeros = max((len(rows.data) // (OF_A_DOCUMENT * max(len(rows), 1))).bit_length() - 1, 0)
     sampled = (rows.data & np.uint64((1 << zeros) - 1)) == 0
     sets = [np.unique(rows.data[begin:end][sampled[begin:end]]) for begin, end in cuts]
-    offsets = np.cumsum([0, *map(len, sets)]).astype(np.int64)
-    left, right = np.triu_indices(len(sets), 1)
-    if not len(left):
+    if len(sets) < 2:
         return 0.0
-    similarity = kernels.exact_pairs(np.concatenate(sets), offsets, left, right, 0.0)
+    similarity = _similarities(sets)
     unlike = similarity[similarity < options.threshold]
     counts, edges = np.histogram(unlike, BINS, (0.0, 1.0))
     chances = [options.curve.probability(edge) for edge in edges[:-1].tolist()]
-    return float(counts @ np.array(chances)) / len(left)
+    return float(counts @ np.array(chances)) / (len(sets) * (len(sets) - 1) // 2)
+
+
+def _similarities(sets: list[NDArray[np.uint64]]) -> NDArray[np.float64]:
+    """Return the similarities of all pairs of sets that have something in common."""
+    sizes = np.array([len(one) for one in sets])
+    places, shared_by = find_shared_keys(np.concatenate(sets))
+    owners = np.repeat(np.arange(len(sets)), sizes)[places]
+    ends = np.repeat(np.cumsum(shared_by), shared_by)
+    common = np.zeros((len(sets), len(sets)), np.int64)
+    first, step = np.arange(len(owners)), 1
+    while len(first := first[first + step < ends[first]]):
+        np.add.at(common, (owners[first], owners[first + step]), 1)
+        step += 1
+    left, right = np.nonzero(common)
+    both = common[left, right]
+    similarities: NDArray[np.float64] = both / (sizes[left] + sizes[right] - both)
+    return similarities
 
 
 def _sorted_words(counts: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -36,6 +36,7 @@ from neardup.overrides import Overrides, number_names, obey_stars
 from neardup.result import Result, list_ids
 from neardup.sketch import bulk
 from neardup.sketcher import Integers, SketchedDocuments, Sketcher
+from neardup.source_counts import RemovalLimits, SourceSummary, summarise_values
 from neardup.spec import ProfileName, Spec, check_choice
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
@@ -142,7 +143,7 @@ class Corpus:
         witness[copies] = np.where(witness[best] >= 0, witness[best], best)
         similarity[copies] = similarity[best]
         exact[copies] = exact[best]
-        return KeepList(
+        decided = KeepList(
             witness,
             similarity,
             exact,
@@ -151,6 +152,8 @@ class Corpus:
             self._full_buckets(buckets, kept.turned_away, shared),
             self.undated,
         )
+        keeps_none = self.options.keep_policy.keeps_none
+        return cluster.remove_leaders(decided) if keeps_none else decided
 
     def pairs(self, most: int = MAX_PAIRS) -> Pairs:
         """Return all verified pairs that share a bucket, including pairs of identical documents.
@@ -330,7 +333,7 @@ def order_by_policy(
         values: The value of each document in the column of the policy, if it has one.
     """
     match policy.name:
-        case "first":
+        case "first" | "none":
             return np.arange(count)
         case "last":
             return np.arange(count - 1, -1, -1)
@@ -404,6 +407,10 @@ def dedup(
     text: str | Sequence[str] = "text",
     id: str | None = None,
     within: str | None = None,
+    source: str | None = None,
+    max_removed: float | None = None,
+    max_removed_per_source: float | None = None,
+    yes: bool = False,
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
     key: bytes | Key | None = None,
@@ -418,6 +425,11 @@ def dedup(
             (`"doc.text"`), or several (`["title", "body"]`), joined by a blank line.
         id: The column that names them; by default `id` if there is one, else their positions.
         within: Compare only documents with the same value in this column; by default all.
+        source: The column by whose values the removed documents are counted: `result.sources`.
+        max_removed: The largest share of the documents that may be removed; more raise
+            `TooManyRemoved`.
+        max_removed_per_source: The same, for the documents of each source that has 100 or more.
+        yes: Remove more than the two allow.
         decisions: What people decided about documents and pairs, which goes before the comparison:
             a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
         same_ids: Obey decisions that were made about other documents: each id names the same one.
@@ -436,7 +448,7 @@ def dedup(
     """
     secret = to_key(key)
     chosen = Options.of(key=secret, **options)
-    said = load_decisions(decisions, chosen.cluster)
+    said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
         said.check_documents("decisions", None)
     columns = Columns(
@@ -448,7 +460,11 @@ def dedup(
         tokens=chosen.spec.unit == "token",
         distinguish=chosen.distinguish.columns,
         numbers=chosen.distinguish.numbers,
+        source=source,
     )
+    limits = RemovalLimits(max_removed, max_removed_per_source, yes)
+    if max_removed_per_source is not None and source is None:
+        raise ParameterError("max_removed_per_source needs the column of the sources: pass source=")
     if chosen.strip.lines is not None or chosen.weights == "tf-idf":
         require_rereadable(data)
     ignored = find_ignored_lines(lambda: read_data(data, columns), chosen, secret)
@@ -458,17 +474,21 @@ def dedup(
     sketcher = Sketcher(chosen.spec, ignored, secret, frequencies, numbers=columns.numbers)
     corpus = Corpus(chosen, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
+    sources: list[pa.Array] = []
     first = FirstDocuments(chosen.spec)
     for documents in read_data(data, columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
+        sources.append(documents.sources)
         first.add(documents.texts)
     if said is not None:
         names = map(str, list_ids(ids))
         corpus.overrides = Overrides.of(said, number_names(said.names, names))
+    decided = corpus.decide()
+    counted = _count_sources(source, sources, decided, limits)
     return Result(
         chosen,
-        corpus.decide(),
+        decided,
         corpus.rejected,
         ids,
         corpus.pairs,
@@ -478,7 +498,25 @@ def dedup(
         corpus.undistinguished(),
         first.look(),
         corpus.overrides,
+        None if source is None else counted,
     )
+
+
+def _count_sources(
+    column: str | None, sources: list[pa.Array], decided: KeepList, limits: RemovalLimits
+) -> SourceSummary:
+    """Return what became of the documents of each source; all are one without a column.
+
+    Raises `TooManyRemoved` if the limits allow less.
+    """
+    values = pa.nulls(len(decided.witness), pa.large_string())
+    if column is not None and sources:
+        values = pa.concat_arrays(sources)
+    removed = np.zeros(len(values), bool)
+    removed[decided.removed] = True
+    counted = summarise_values(column, values, decided.kept, removed, limits)
+    counted.check(limits)
+    return counted
 
 
 def similarity(

@@ -366,7 +366,7 @@ class MatchingOptions(IndexOptions, total=False):
         str | None,
         Option(
             "Which copy stays: first or last of the input, longest, max:COLUMN or min:COLUMN, or "
-            "by dates newest:COLUMN or oldest:COLUMN.",
+            "by dates newest:COLUMN or oldest:COLUMN; none, of each cluster nothing.",
             default="first",
             metavar="POLICY",
             panel=KEPT,

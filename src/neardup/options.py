@@ -51,7 +51,7 @@ from neardup.text.html import require_html_library
 from neardup.verify import Comparison, Estimated, Exact, Near, Weighed
 
 HAMMING: Final = 3
-KEEP: Final = ("first", "last", "longest")
+KEEP: Final = ("first", "last", "longest", "none")
 KEEP_BY_COLUMN: Final = ("max", "min", "newest", "oldest")
 MOST: Final = 2**31 - 1
 
@@ -171,12 +171,17 @@ class KeepPolicy(NamedTuple):
     """Which copy stays, by the option keep.
 
     Attributes:
-        name: first, last, longest, max, min, newest or oldest.
+        name: first, last, longest, none, max, min, newest or oldest.
         column: The column of the last four.
     """
 
     name: str
     column: str | None = None
+
+    @property
+    def keeps_none(self) -> bool:
+        """Whether of documents that are similar none stays; they are ranked in input order."""
+        return self.name == "none"
 
     @property
     def dates(self) -> bool:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from html import escape
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from neardup.explanation import (
 from neardup.first_look import FirstLook
 from neardup.options import Options
 from neardup.overrides import Overrides
+from neardup.source_counts import SourceSummary
+from neardup.spec import check_choice
 from neardup.wording import (
     ComparedPair,
     TextDifference,
@@ -42,6 +44,7 @@ from neardup.wording import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_sources,
     format_strip,
     format_undated,
     format_vetoed,
@@ -66,14 +69,16 @@ SHOWN_CLUSTERS, SHOWN_COPIES = 10, 5
 class Removed:
     """A removed document and its witness, the kept document that it is similar to.
 
-    A document that people dropped has no witness and no cluster, and its similarity is NaN.
+    With `keep="none"` the witness is removed, too. A document that people dropped has no witness
+    and no cluster, and its similarity is NaN.
 
     Attributes:
         id: The id of the removed document.
         witness: The id of its witness.
         similarity: How similar the two are, by the measure of the run.
         exact: Whether the similarity is exact, not estimated from signatures.
-        cluster: The row of the witness, which names the cluster.
+        cluster: The row that names the cluster: of the kept document, which is the witness; with
+            `keep="none"` of the first document of the cluster.
         decision: The decisions of people because of which it is removed; None if there are none.
     """
 
@@ -159,6 +164,7 @@ class Result:
         undistinguished: The decisions if nothing distinguished documents; None if nothing does.
         look: What the first documents are like.
         overrides: What people decided, which was obeyed; None if nobody did.
+        sources: What became of the documents of each source; None without `source`.
 
     >>> import neardup
     >>> result = neardup.dedup(["one and the same text", "One and the same text!", "another"])
@@ -181,11 +187,13 @@ class Result:
         undistinguished: KeepList | None = None,
         look: FirstLook | None = None,
         overrides: Overrides | None = None,
+        sources: SourceSummary | None = None,
     ) -> None:
         self.options = options
         self.ignored = ignored
         self.columns = columns
         self._look = look
+        self._sources = sources
         self._decisions = decisions
         self._rejected = rejected
         self._id_batches = ids
@@ -260,9 +268,10 @@ class Result:
     def clusters(self) -> list[Cluster]:
         """The kept documents with the ones removed because of them, the largest cluster first."""
         copies: dict[int, list[Any]] = {}
+        leaders = self._decisions.cluster
         for row in self._decisions.removed.tolist():
-            if (witness := int(self._decisions.witness[row])) >= 0:
-                copies.setdefault(witness, []).append(self.ids[row])
+            if (leader := int(leaders[row])) not in (row, DROPPED):
+                copies.setdefault(leader, []).append(self.ids[row])
         clusters = [Cluster(self.ids[row], row, removed) for row, removed in copies.items()]
         return sorted(clusters, key=lambda cluster: (-cluster.size, cluster.row))
 
@@ -290,6 +299,17 @@ class Result:
         return [IgnoredLine(*line) for line in self.ignored.most_frequent()]
 
     @property
+    def sources(self) -> SourceSummary | None:
+        """What became of the documents of each source; None if `source` was not given.
+
+        >>> import neardup
+        >>> rows = [{"text": "one and the same", "lang": lang} for lang in ("en", "en", "de")]
+        >>> [one.removed for one in neardup.dedup(rows, source="lang").sources.listed]
+        [1, 1]
+        """
+        return self._sources
+
+    @property
     def advice(self) -> list[str]:
         """What these options can't find in documents like the first ones, and what would.
 
@@ -315,6 +335,32 @@ class Result:
 
         self.require_rows(data)
         return take_rows(data, self.kept_rows)
+
+    def annotate(self, data: Any, rows: Literal["all", "kept"] = "all") -> Any:
+        """Return data with the columns cluster, cluster_size, witness and similarity.
+
+        For those who give more weight to what has copies instead of dropping it. The last two
+        columns are null of kept rows.
+
+        Args:
+            data: The table, or the list of dicts, that was given to `dedup`.
+            rows: Which rows are returned: `all` but the rejected ones and those that people
+                dropped; or `kept`.
+
+        >>> import neardup
+        >>> rows = [{"text": "the same"}, {"text": "The same!"}, {"text": "another"}]
+        >>> neardup.dedup(rows).annotate(rows, "kept")[0]["cluster_size"]
+        2
+        """
+        from neardup.corpus.frames import add_columns, take_rows
+        from neardup.result_table import annotations_table
+
+        check_choice("rows", rows, ("all", "kept"))
+        self.require_rows(data)
+        written = self._decisions.cluster >= 0
+        positions = self.kept_rows if rows == "kept" else np.flatnonzero(written)
+        columns = annotations_table(self.ids, self._decisions, positions)
+        return add_columns(take_rows(data, positions), columns)
 
     def require_rows(self, data: Any) -> None:
         """Raise `UsageError` if data has another number of rows than the result has documents.
@@ -462,6 +508,8 @@ class Result:
             lines.append(format_decisions(self.overrides.described))
         if str(options.strip):
             lines.append(format_strip(options.strip, len(self.ignored)))
+        if self._sources is not None:
+            lines += format_sources(self._sources.stated)
         if self._decisions.undated:
             lines.append(format_undated(self._decisions.undated, options))
         if self.clusters:
@@ -569,7 +617,7 @@ class Result:
             self.ids[witness] if witness >= 0 else None,
             float(self._decisions.similarity[row]),
             bool(self._decisions.exact[row]),
-            witness if witness >= 0 else None,
+            int(self._decisions.cluster[row]) if witness >= 0 else None,
             self._decision_about(row),
         )
 

@@ -109,8 +109,9 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
         vetoed = len(rows)
         with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
             table.add(removed_columns(documents, _removed_batch(others, rows)))
-    witnesses = result.decisions.witness[removed]
-    leaders, copies = np.unique(witnesses[witnesses >= 0], return_counts=True)
+    clusters = result.decisions.cluster[removed]
+    named = clusters[(clusters >= 0) & (clusters != removed)]
+    leaders, copies = np.unique(named, return_counts=True)
     file, row = documents.place(leaders)
     with TableWriter(folder / "clusters.parquet", tables.CLUSTERS) as table:
         sizes = copies.astype(np.int64) + 1
@@ -130,7 +131,11 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
 def _removed_batch(decisions: KeepList, rows: Integers) -> RemovedBatch:
     """Return some removed documents with their witnesses."""
     return RemovedBatch(
-        rows, decisions.witness[rows], decisions.similarity[rows], decisions.exact[rows]
+        rows,
+        decisions.witness[rows],
+        decisions.cluster[rows],
+        decisions.similarity[rows],
+        decisions.exact[rows],
     )
 
 
@@ -142,7 +147,8 @@ def _write_samples(
     largest = np.lexsort((leaders, -copies))[:SAMPLED_CLUSTERS]
     chosen = {}
     for kept in leaders[largest].tolist():
-        members = np.flatnonzero(decisions.witness == kept)
+        members = np.flatnonzero(decisions.cluster == kept)
+        members = members[members != kept]
         pairs = zip(decisions.similarity[members].tolist(), members.tolist(), strict=True)
         chosen[kept] = sorted(pairs)[:SAMPLED_COPIES]
     sizes = list(zip(leaders[largest].tolist(), copies[largest].tolist(), strict=True))
@@ -182,6 +188,8 @@ def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict
     ]
     described["full_buckets"] = {"count": len(decisions.full_buckets), "listed": full}
     described |= {"pairs": None, "skipped_files": [], "inputs": []}
+    if result.sources is not None:
+        described["sources"] = result.sources.stated
     if result.overrides is not None:
         described["decisions"] = result.overrides.described
     return described | describe_ignored_lines(result.ignored)

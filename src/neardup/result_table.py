@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from neardup.cluster import DROPPED, REJECTED, KeepList
 
@@ -27,15 +28,35 @@ def decisions_table(
     similar, dropped, rejected = witness >= 0, witness == DROPPED, witness == REJECTED
     kind = np.where(similar | dropped, 2, np.where(rejected, 0, 1)).astype(np.int8)
     names = _id_column(ids)
-    cluster = np.where(similar, witness, np.arange(len(witness)))
     return pa.table(
         {
             "id": names,
             "decision": pa.DictionaryArray.from_arrays(kind, list(DECISIONS)).cast(pa.string()),
             "witness": names.take(pa.array(witness, mask=~similar)),
             "similarity": pa.array(decisions.similarity, mask=~similar),
-            "cluster": pa.array(cluster, mask=rejected | dropped),
+            "cluster": pa.array(decisions.cluster, mask=rejected | dropped),
             "reason": pa.array([reasons.get(row) for row in range(len(witness))], pa.string()),
+        }
+    )
+
+
+def annotations_table(ids: Sequence[Any], decisions: KeepList, rows: NDArray[np.int64]) -> pa.Table:
+    """Return cluster, cluster_size, witness and similarity of some documents.
+
+    Args:
+        ids: The ids of all documents.
+        decisions: The witness and similarity of each document.
+        rows: The documents, ascending; none that has no cluster.
+    """
+    cluster, witness = decisions.cluster, decisions.witness
+    sizes = np.bincount(cluster[cluster >= 0], minlength=len(cluster))
+    kept = witness[rows] < 0
+    return pa.table(
+        {
+            "cluster": pa.array(cluster[rows]),
+            "cluster_size": pa.array(sizes[cluster[rows]]),
+            "witness": _id_column(ids).take(pa.array(witness[rows], mask=kept)),
+            "similarity": pa.array(decisions.similarity[rows], mask=kept),
         }
     )
 

@@ -19,6 +19,7 @@ from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import MatchingOptions
 from neardup.options import Options
+from neardup.source_counts import RemovalLimits
 from neardup.wording import (
     Verdict,
     describe_counts,
@@ -30,6 +31,7 @@ from neardup.wording import (
     format_example,
     format_largest_clusters,
     format_method,
+    format_sources,
     format_strip,
     format_undated,
 )
@@ -52,6 +54,10 @@ def dedup(
     id: str,
     text: str | Sequence[str] = "text",
     within: str | None = None,
+    source: str | None = None,
+    max_removed: float | None = None,
+    max_removed_per_source: float | None = None,
+    yes: bool = False,
     against: DataFrame | None = None,
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
@@ -77,6 +83,11 @@ def dedup(
         id: The column with the ids: numbers, strings, bytes or dates, unique and never null.
         text: The column with the documents, a field inside of one, or several.
         within: Compare only documents with the same value in this column.
+        source: The column by whose values the removed documents are counted.
+        max_removed: The largest share of the documents that may be removed; more raise
+            `TooManyRemoved`.
+        max_removed_per_source: The same, for the documents of each source that has 100 or more.
+        yes: Remove more than the two allow.
         against: An earlier DataFrame with the same columns. Its documents rank before all others
             and are never removed; its ids must differ from those of `df`.
         decisions: What people decided about documents and pairs, which goes before the comparison:
@@ -129,10 +140,10 @@ def dedup(
     from neardup.pipeline.job import Job, make_columns
     from neardup.runtime import SILENT
 
-    said = load_decisions(decisions, chosen.cluster)
+    said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
         said.check_documents("decisions", None)
-    new = DataFrameInput(df, make_columns(chosen, text, id, within, None))
+    new = DataFrameInput(df, make_columns(chosen, text, id, within, None, source))
     earlier = None
     if against is not None:
         earlier = DataFrameInput(against, new.columns.plain, Source("`against`", "{}="))
@@ -145,6 +156,8 @@ def dedup(
         workers=usable_cores(),
         budget=Budget(memory or TASK_MEMORY),
         kept=False,
+        has_files=False,
+        limits=RemovalLimits(max_removed, max_removed_per_source, yes),
         key=secret,
         decisions=said,
         same_ids=True,
@@ -340,6 +353,7 @@ class SparkResult:
             lines.append(format_decisions(decisions))
         if str(options.strip):
             lines.append(format_strip(options.strip, 0))
+        lines += format_sources(self.record.get("sources"))
         if undated := counts.get("undated"):
             lines.append(format_undated(undated, options))
         largest = self.clusters.orderBy(sql.desc("size"), "id").limit(SHOWN_ROWS).collect()

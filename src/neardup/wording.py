@@ -10,10 +10,17 @@ from typing import Any, NamedTuple
 
 from neardup.corpus.encodings import INVALID
 from neardup.explanation import PairVerdict, is_by_distance, name_estimate, name_measure
-from neardup.formatting import format_count, format_similarity, make_printable
+from neardup.formatting import (
+    format_count,
+    format_percent,
+    format_similarity,
+    make_printable,
+)
 from neardup.options import Distinguish, Options, Strip
+from neardup.source_counts import name_source
 
 SHOWN_REASONS = 3
+SHOWN_SOURCES = 3
 LONGEST_ID = 80
 
 
@@ -153,7 +160,8 @@ def explain_removed(
     decisive = f", decided: {decision}" if decision else _judgement(options)
     judged = f"{how} of {options.spec.shingle} shingles{decisive}"
     likeness = describe_likeness(options, format_similarity(similarity), repr(witness))
-    sentence = f"{name!r} was removed: {likeness}, which was kept ({judged})"
+    fate = "which was removed too" if options.keep_policy.keeps_none else "which was kept"
+    sentence = f"{name!r} was removed: {likeness}, {fate} ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
 
 
@@ -194,6 +202,25 @@ def format_largest_clusters(largest: list[tuple[str, int]]) -> str:
     shown = [f"{copies:,} {'copy' if copies == 1 else 'copies'} of {name}"]
     shown += [f"{copies:,} of {name}" for name, copies in others]
     return make_printable("largest clusters    " + "   ".join(shown))
+
+
+def format_sources(sources: Mapping[str, Any] | None) -> list[str]:
+    """Return a line with the sources that lost most documents; none without several sources.
+
+    Args:
+        sources: The summary by source, as in run.json; None if it has none.
+    """
+    if sources is None or sources["count"] < 2:
+        return []
+    lost = [one for one in sources["listed"] if one["removed"]][:SHOWN_SOURCES]
+    if not lost:
+        return []
+    shown = [
+        f"{one['removed']:,} of {one['documents']:,} ({format_percent(one['share'])}) of "
+        f"{name_source(one['source'])}"
+        for one in lost
+    ]
+    return ["removed by source   " + "   ".join(shown)]
 
 
 def format_vetoed(count: int, distinguish: Distinguish) -> str:

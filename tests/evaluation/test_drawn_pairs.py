@@ -98,7 +98,7 @@ def test_intervals_cover_the_truth() -> None:
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_in_many_simulations() -> None:
-    covered = coverage(10_000, 2_000)
+    covered = coverage(4_000, 1_000)
     assert covered.mean(axis=0) == pytest.approx(0.95, abs=0.015)
     assert covered.min() > 0.925
     assert np.mean((covered > 0.93) & (covered < 0.975)) > 0.7

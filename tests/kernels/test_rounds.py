@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup import kernels, reference
-from neardup.lsh.buckets import find_shared_keys
+from neardup.lsh.buckets import RepeatedKeys, find_shared_keys
 
 words = st.integers(0, 2**64 - 1)
 seeds = st.integers(0, 2**32 - 1)
@@ -93,6 +95,47 @@ def test_many_places_need_many_of_the_lowest_bits():
     rising = np.diff(places) > 0
     rising[starts[1:] - 1] = True
     assert rising.all()
+
+
+def naive_repeats(keys: list[int], chosen: list[int], skipped: int, bits: int) -> list[int]:
+    cells = [(key << skipped & 2**64 - 1) >> 64 - bits for key in keys]
+    counts = Counter(cell for cell, one in zip(cells, chosen, strict=True) if one)
+    rows = zip(cells, chosen, strict=True)
+    return [place for place, (cell, one) in enumerate(rows) if one and counts[cell] > 1]
+
+
+@given(
+    st.lists(st.tuples(st.one_of(words, st.integers(0, 5)), st.sampled_from([0, 1, 1, 3]))),
+    st.sampled_from([0, 1, 7]),
+    st.integers(2, 12),
+    st.integers(0, 50),
+)
+def test_keys_are_counted_by_their_leading_bits(rows, skipped, bits, cut):
+    keys = np.array([key for key, _ in rows], np.uint64)
+    chosen = np.array([one for _, one in rows], np.uint8)
+    cells, again = np.zeros(1 << (bits - 2), np.uint8), 0
+    for part in (slice(cut), slice(cut, None)):
+        again += kernels.count_keys(keys[part], chosen[part], cells, skipped, 64 - bits)
+    found = kernels.find_repeats(keys, chosen, cells, skipped, 64 - bits).tolist()
+    assert found == naive_repeats(keys.tolist(), chosen.tolist(), skipped, bits)
+    cell_of = keys[chosen != 0] << np.uint64(skipped) >> np.uint64(64 - bits)
+    assert again == len(cell_of) - len(np.unique(cell_of))
+    assert len(found) <= 2 * again
+
+
+@given(st.lists(st.one_of(words, st.integers(0, 9))))
+def test_no_repeated_key_is_missed(keys):
+    rows, chosen = np.array(keys, np.uint64), np.ones(len(keys), np.uint8)
+    repeats = RepeatedKeys(len(keys))
+    repeats.add(rows, chosen)
+    assert set(naive_meeting(keys)[0]) <= set(repeats.find(rows, chosen).tolist())
+
+
+def test_few_keys_seem_to_be_repeated():
+    keys = np.random.default_rng(1).integers(0, 2**63, 100_000, np.uint64) << np.uint64(1)
+    repeats, chosen = RepeatedKeys(len(keys)), np.ones(len(keys), np.uint8)
+    assert repeats.add(keys, chosen) < 0.13 * len(keys)
+    assert len(repeats.find(keys, chosen)) < 0.25 * len(keys)
 
 
 @st.composite

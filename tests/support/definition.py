@@ -134,8 +134,8 @@ DEFAULTS: Row = {
 def in_rank_order(documents: Sequence[Row], keep: str) -> list[Row]:
     """The best document to keep first; where two are equally good, as they come."""
     policy, _, column = keep.partition(":")
-    if policy in ("first", "last"):
-        return list(documents)[:: 1 if policy == "first" else -1]
+    if policy in ("first", "none", "last"):
+        return list(documents)[:: -1 if policy == "last" else 1]
     if policy == "longest":
         return sorted(documents, key=lambda row: -len(row["text"].encode()))
     sign = -1 if policy in ("max", "newest") else 1
@@ -253,6 +253,8 @@ class Definition:
                 (known or self.exact) and witness >= 0,
             )
         ids = [row["id"] for row in self.documents]
+        if self.asked["keep"] == "none":
+            removed |= self._leaders(removed, ids)
         removed = {id: removed[id] for id in ids if id in removed}
         kept = [id for id in ids if id not in removed.keys() | self.empty]
         vetoed = {}
@@ -262,15 +264,34 @@ class Definition:
             vetoed = {id: one for id, one in others.decide().removed.items() if id in kept}
         return Decisions(kept, removed, [id for id in ids if id in self.empty], vetoed)
 
+    def _leaders(self, removed: dict[str, Removed], ids: list[str]) -> dict[str, Removed]:
+        """The kept documents with copies, each for its first copy: `reference.keep_none`."""
+        place = {id: number for number, id in enumerate(ids)}
+        answer: list[tuple[int, float] | None] = [
+            (place[removed[id][0]], removed[id][1])
+            if id in removed and removed[id][0] not in self.old
+            else (number, 0.0)
+            if id in removed
+            else None
+            for number, id in enumerate(ids)
+        ]
+        found = {}
+        for id, before, after in zip(ids, answer, reference.keep_none(answer), strict=True):
+            if before is None and after is not None:
+                copy = ids[after[0]]
+                found[id] = (copy, after[1], removed[copy][2])
+        return found
+
     def check_promises(self, got: Decisions) -> None:
         """Assert promises 1, 2, 3 and 5 of the README; determinism is a matter of two answers."""
         # 5: nothing vanishes, and only what is empty is rejected.
         ids = [row["id"] for row in self.documents]
         assert sorted([*got.kept, *got.removed, *got.rejected]) == sorted(ids)
         assert set(got.rejected) == self.empty & set(ids)
-        # 1 and 2: a kept witness of better rank, similar enough, with no chain in between.
+        # 1 and 2: a kept witness of better rank, similar enough, with no chain in between; with
+        # --keep none one that is removed too.
         dropped, staying = self._decided("drop"), self._decided("keep", "prefer")
-        remaining = {*got.kept, *self.old} - dropped
+        remaining, none = {*got.kept, *self.old} - dropped, self.asked["keep"] == "none"
         assert staying <= remaining
         for id, (witness, similarity, exact) in got.removed.items():
             assert (witness is None) == (id in dropped)
@@ -278,8 +299,12 @@ class Definition:
                 assert (similarity, exact) == (None, False)
                 continue
             later, sooner = self.place[id], self.place[witness]
-            assert witness in remaining
-            assert self._rank(witness) < self._rank(id)
+            assert (witness in got.removed or witness in self.old) if none else witness in remaining
+            if none and got.removed.get(witness, ("",))[0] == id:
+                sooner, later = sorted((sooner, later))
+                assert sooner < later
+            else:
+                assert self._rank(witness) < self._rank(id)
             assert not self.are_different(id, witness)
             if self.content[later] == self.content[sooner] and not {id, witness} & self.named:
                 assert (similarity, exact) == (1.0, True)

@@ -58,12 +58,12 @@ def in_memory(
 def _of_folder(out: Path) -> Decisions:
     got = batch_engine.outcome(out)
     lines = b"".join(data for _, data in sorted(got.kept.items())).splitlines()
-    sizes: dict[str, int] = {}
+    removed = {row["id"] for row in got.removed}
+    sizes = {row["cluster"]: int(row["id"] not in removed) for row in got.clusters}
     for row in got.removed:
-        if row["witness"] is not None:
-            sizes[row["witness"]] = sizes.get(row["witness"], 1) + 1
-    counted = {row["id"]: row["size"] for row in got.clusters}
-    assert {id: counted.get(id) for id in sizes} == sizes
+        if row["cluster"] is not None:
+            sizes[row["cluster"]] += 1
+    assert {row["cluster"]: row["size"] for row in got.clusters} == sizes
     assert {row["reason"] for row in got.rejected} <= {"empty"}
     return Decisions(
         [line.split(b'"id": "')[1].split(b'"')[0].decode() for line in lines],

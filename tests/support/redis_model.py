@@ -262,6 +262,8 @@ class World:
         patch.setattr(enrolment, "random", random.Random(seed))
         patch.setattr(enrolment, "TIDY_SECONDS", self.chance.choice([0.0, 0.01, 0.1]))
         patch.setattr(buckets, "LOAD", 2)
+        patch.setattr(buckets, "FEWEST_SPLITS", 1)
+        patch.setattr(buckets, "AT_ONCE", 7 if seed % 4 == 3 else buckets.AT_ONCE)
         patch.setattr(shared_generation, "PARTITIONS", self.chance.choice([1, 2, 4]))
         self.address = RedisAddress.parse(fresh_address())
         self.servers = _servers()

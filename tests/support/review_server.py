@@ -10,6 +10,7 @@ import uvicorn
 
 from neardup.review.application import create_review
 from neardup.review.desk import ReviewDesk
+from neardup.review.label_desk import LABELS_FILE, LabelDesk
 from neardup.review.run_subject import RunSubject
 from support.browser import Page
 
@@ -33,7 +34,9 @@ class ReviewServer:
         bound = socket.create_server((HOST, self._port))
         self._port = bound.getsockname()[1]
         self.url = f"http://{HOST}:{self._port}"
-        self.desk = ReviewDesk(RunSubject(self.run), self.who, self._port)
+        subject = RunSubject(self.run)
+        labels = LabelDesk(subject) if (subject.folder / LABELS_FILE).exists() else None
+        self.desk = ReviewDesk(subject, self.who, self._port, labels=labels)
         self.desk.index.wait()
         config = uvicorn.Config(
             create_review(self.desk), log_level="error", ws="none", timeout_graceful_shutdown=1

@@ -6,6 +6,7 @@ It starts fast: NumPy, Numba and PyArrow are imported inside the commands.
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import os
 import signal
@@ -243,6 +244,7 @@ def main() -> None:
         fail(*explain_error(error), as_event=as_event)
     if code == INTERRUPTED:
         fail(f"interrupted; {how_to_resume(arguments)}", INTERRUPTED, as_event=as_event)
+    gc.freeze()  # Python would look for garbage among all objects once more, and then end anyway
     sys.exit(code or 0)
 
 

@@ -322,6 +322,52 @@ Prefer = Annotated[
     ),
     RARE,
 ]
+SourceColumn = Annotated[
+    str | None,
+    option(
+        "COLUMN",
+        "Count what is removed by the values of this column; folder:1 for the first folder below "
+        "INPUT.",
+        "--source",
+        default="by input file",
+        panel=KEEP,
+    ),
+    RARE,
+]
+MaxRemoved = Annotated[
+    float | None,
+    option(
+        "SHARE",
+        "Stop with exit code 3, before anything is written, if more than this share of the "
+        "documents would be removed; the same command with --yes goes on from there.",
+        default="no limit",
+        panel=KEEP,
+        least=0,
+        most=1,
+    ),
+]
+MaxRemovedPerSource = Annotated[
+    float | None,
+    option(
+        "SHARE",
+        "The same, if more than this share of the documents of one source would be removed: an "
+        "input file (of text files a folder), or a value of --source. Sources of fewer than 100 "
+        "documents are not judged alone.",
+        default="no limit",
+        panel=KEEP,
+        least=0,
+        most=1,
+    ),
+]
+Yes = Annotated[
+    bool,
+    flag(
+        "Remove more than --max-removed and --max-removed-per-source allow.",
+        "--yes",
+        panel=KEEP,
+    ),
+    RARE,
+]
 NoKept = Annotated[
     bool, flag("Write the decisions only, not the kept rows.", "--no-kept", panel=OUTPUT), RARE
 ]
@@ -377,6 +423,10 @@ RUN_OPTIONS: Final[dict[str, tuple[Any, Any]]] = {
     "max_rejected": (MaxRejected, 0.5),
     "within": (Within, None),
     "prefer": (Prefer, None),
+    "source": (SourceColumn, None),
+    "max_removed": (MaxRemoved, None),
+    "max_removed_per_source": (MaxRemovedPerSource, None),
+    "yes": (Yes, False),
     "removed": (Removed, None),
     "report": (ReportFile, None),
     "no_kept": (NoKept, False),

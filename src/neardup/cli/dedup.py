@@ -23,6 +23,7 @@ from neardup.cli.arguments import (
     Quiet,
     RunInputs,
     RunOut,
+    complete,
     flag,
     option,
 )
@@ -102,6 +103,18 @@ def dedup(
         ),
         RARE,
     ] = False,
+    annotate: Annotated[
+        str | None,
+        option(
+            "ROWS",
+            "Write the columns cluster, cluster_size, witness and similarity: kept, to the rows "
+            "that are kept; all, to all rows, of which none is removed.",
+            default="no columns",
+            panel=OUTPUT,
+            autocompletion=complete(["kept", "all"]),
+        ),
+        RARE,
+    ] = None,
     save_sketches: Annotated[
         bool,
         flag(
@@ -183,14 +196,16 @@ def dedup(
         from neardup.pipeline.run import run_job
         from neardup.pipeline.run_summary import check_rejected, format_summary
         from neardup.report.run_page import write_report
+        from neardup.source_counts import RemovalLimits
 
         if by_url and out is not None:
-            refuse_with_urls(merge_rows, save_sketches, decisions, run_options)
+            refuse_with_urls(merge_rows, save_sketches, annotate, decisions, run_options)
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
             job = Job(
                 budget=Budget(memory),
+                has_files=False,
                 inputs=[],
                 out=Path(),
                 options=options,
@@ -200,9 +215,15 @@ def dedup(
                     run_options["id"],
                     run_options["within"],
                     merge_rows,
+                    run_options["source"],
                 ),
                 workers=check_workers(None),
                 kept=not run_options["no_kept"],
+                limits=RemovalLimits(
+                    run_options["max_removed"],
+                    run_options["max_removed_per_source"],
+                    run_options["yes"],
+                ),
                 pairs=pairs,
                 strict=run_options["strict"],
                 max_rejected=run_options["max_rejected"],
@@ -241,6 +262,7 @@ def dedup(
                 same_ids=same_ids,
                 write_report=write_report,
                 pairs=pairs,
+                annotate=annotate,
                 save_sketches=save_sketches,
                 keep_full=keep_full,
                 key=key,
@@ -278,6 +300,7 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
 def refuse_with_urls(
     merge_rows: str | None,
     save_sketches: bool,
+    annotate: str | None,
     decisions: Path | None,
     run_options: dict[str, Any],
 ) -> None:
@@ -289,6 +312,7 @@ def refuse_with_urls(
         "--prefer": run_options["prefer"],
         "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
+        "--annotate": annotate,
         "--decisions": decisions,
         "--skip-bad-files": run_options["skip_bad_files"],
         "--include": input_options.get("include"),

@@ -137,6 +137,7 @@ def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterat
         add_cures,
         format_largest_clusters,
         format_rejected,
+        format_sources,
         format_undated,
     )
 
@@ -155,6 +156,7 @@ def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterat
         yield f"duplicates are {how}" + (", or seem to be" if _is_approximate(used_filter) else "")
     if used_filter:
         yield filter_line(used_filter)
+    yield from format_sources(record["sources"])
     if finished.largest:
         yield format_largest_clusters(finished.largest)
     for name, witness, _ in finished.examples:

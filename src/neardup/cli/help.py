@@ -79,6 +79,29 @@ def _hide_type(param: Any) -> None:
         param.display_type_rich = lambda **_: None
 
 
+def _skip_conversion(param: Any) -> None:
+    """Take a value as it is if it has the type of the parameter already, or is not given.
+
+    Typer converts all values by Pydantic, whose import would take a tenth of a short run.
+    """
+    # Older versions of Typer have neither the attribute nor Pydantic.
+    declared = getattr(param, "type_descriptor", None)
+    if declared is None or "process_value" in vars(param):
+        return
+    convert = param.process_value
+
+    def process_value(context: Any, value: Any) -> Any:
+        if value is None and not param.required:
+            value = () if param.multiple or param.nargs == -1 else None
+        elif declared.annotation == list[str] and value and set(map(type, value)) == {str}:
+            value = list(value)
+        elif type(value) is not declared.annotation:
+            return convert(context, value)
+        return param.callback(context, param, value) if param.callback else value
+
+    param.process_value = process_value
+
+
 def _usage(param: Any) -> str | None:
     """Return how the usage line writes an argument or a required option."""
     if param.param_type_name == "argument":
@@ -135,6 +158,7 @@ class Command(TyperCommand):
         params = super().get_params(ctx)
         for param in params:
             _hide_type(param)
+            _skip_conversion(param)
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -165,4 +189,5 @@ class Group(TyperGroup):
         params = super().get_params(ctx)
         for param in params:
             _hide_type(param)
+            _skip_conversion(param)
         return params

@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 from neardup.cli.arguments import argument, flag, option
 from neardup.cli.index import IndexKey, open_to_read
 from neardup.cli.key_files import read_key
+from neardup.cli.review_labels import LabelRequest, answer_request, open_label_desk
+
+LABELS = "Labels"
 
 if TYPE_CHECKING:
     from neardup.review.subject import ReviewSubject
@@ -42,6 +45,54 @@ def review(
         int,
         option("N", "The port; 0 takes a free one.", default="a free one", least=0, most=65_535),
     ] = 0,
+    label: Annotated[
+        int | None,
+        option(
+            "N",
+            "Draw N pairs with known chances for you to label, blind, and begin with them.",
+            default="none are drawn",
+            panel=LABELS,
+            least=20,
+            most=10_000,
+        ),
+    ] = None,
+    seen: Annotated[
+        bool,
+        flag("Show names, similarities and what the run has found, too.", "--seen", panel=LABELS),
+    ] = False,
+    export_labels: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Write the labels, and end: a golden set (.csv, .parquet) or tasks of Label Studio "
+            "(.json).",
+            default="none",
+            panel=LABELS,
+        ),
+    ] = None,
+    labels_as: Annotated[
+        str | None,
+        option(
+            "KIND",
+            "What --export-labels writes: golden, label-studio or splink.",
+            default="by the end of the name",
+            panel=LABELS,
+        ),
+    ] = None,
+    import_labels: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Store the answers of tasks of Label Studio (.json) or of labels of Splink (.csv, "
+            ".parquet), and end.",
+            default="none",
+            panel=LABELS,
+        ),
+    ] = None,
+    agreement: Annotated[
+        bool,
+        flag("Print the figures and how far people agree, and end.", "--agreement", panel=LABELS),
+    ] = False,
     no_open: Annotated[bool, flag("Print the address, and open no browser.", "--no-open")] = False,
     key_file: IndexKey = None,
 ) -> None:
@@ -54,7 +105,8 @@ def review(
     if urlsplit(where).scheme in ("http", "https"):
         _go_to_service(where, opens_browser=not no_open)
         return
-    if export is None:
+    asked = LabelRequest(label, seen, export_labels, labels_as, import_labels, agreement)
+    if export is None and not asked.ends:
         require_pages()
     with _open_subject(where, key_file) as subject:
         if export is not None:
@@ -63,9 +115,13 @@ def review(
             count = open_journal(subject).write(export)
             print(f"{export}: {count:,} decisions", file=sys.stderr)
             return
+        labels = open_label_desk(subject, asked)
+        if labels is not None and answer_request(labels, asked, who):
+            return
         from neardup.review.server import serve_review
 
-        serve_review(subject, who, port, opens_browser=not no_open)
+        start = "" if label is None else "label"
+        serve_review(subject, who, port, opens_browser=not no_open, labels=labels, start=start)
 
 
 @contextmanager

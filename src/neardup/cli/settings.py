@@ -35,7 +35,7 @@ NOT_IN_FILES: Final = frozenset({"config", "help_all", "no_config", "version", "
 """Parameters that a file can't set: they act before it is read, or end the command."""
 ONLY_TYPED: Final = frozenset(
     {
-        *("out", "removed", "report", "force"),
+        *("out", "removed", "report", "force", "yes"),
         *("key_file", "next_key_file", "api_key_file", "data", "host", "proxy", "log_file"),
     }
 )

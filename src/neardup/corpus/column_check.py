@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from neardup.corpus import warc
+from neardup.corpus.annotations import refuse_columns
 from neardup.corpus.columns import Source, resolve_columns
 from neardup.corpus.conversion import COLUMNAR, DELIMITED, read_header, stored_schema
 from neardup.corpus.documents import Columns
@@ -37,6 +38,19 @@ def check_columns(files: Sequence[InputFile], columns: Columns) -> None:
             _read_first(file, columns)
     if "," in columns.text and not columns.tokens and not columns.rewritten:
         _check_parts(files, columns)
+
+
+def check_new_columns(files: Sequence[InputFile]) -> None:
+    """Raise `UsageError` if a file has a column of the name of one that --annotate adds.
+
+    Args:
+        files: The input files, of which the first of each kind is looked into; the others are
+            checked when they are written.
+    """
+    firsts = {(file.format, file.path.suffix): file for file in reversed(files)}.values()
+    for file in (file for file in firsts if file.row.has_columns):
+        with suppress(InputError):
+            refuse_columns(file.name, _list_fields(file, Columns()))
 
 
 def _check_parts(files: Sequence[InputFile], columns: Columns) -> None:

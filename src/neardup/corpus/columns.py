@@ -150,7 +150,8 @@ def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: So
         keep = convert(values(columns.keep, not columns.dates), source, columns.keep)
     within = None if columns.within is None else to_strings(labels(columns.within))
     distinct = tuple(to_strings(labels(name)) for name in columns.distinguish)
-    return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct)
+    sources = None if columns.source is None else to_strings(labels(columns.source))
+    return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct, sources)
 
 
 def _convert_texts(
@@ -231,6 +232,7 @@ def add_folder_values(
         keep=keep,
         within=None if columns.within is None else strings(columns.within),
         distinct=tuple(map(strings, columns.distinguish)),
+        sources=None if columns.source is None else strings(columns.source),
     )
 
 

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from neardup.corpus import columnar, delimited
+from neardup.corpus.annotations import annotate_records, annotate_schema
 from neardup.corpus.dialects import DELIMITERS
 from neardup.corpus.documents import Columns
 from neardup.corpus.format_table import BOM, JSON
@@ -106,7 +107,10 @@ def read_batches(rows: Rows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_struct_array(structs(rows.file, records, schema))
     else:
         for records in _parsed_records(rows):
-            fields = pa.struct(list(read_schema(rows.file)))
+            schema = read_schema(rows.file)
+            if rows.annotate is not None:
+                schema = annotate_schema(rows.file, schema)
+            fields = pa.struct(list(schema))
             yield pa.RecordBatch.from_struct_array(pa.array(records, fields))
 
 
@@ -151,6 +155,14 @@ def _refuse_long_integers(file: InputFile, lines: list[bytes]) -> None:
 
 def _parsed_records(rows: Rows) -> Iterator[list[dict[str, Any]]]:
     """Yield the kept rows of CSV and text files as dictionaries of strings."""
+    for records in _unannotated_records(rows):
+        if rows.annotate is None:
+            yield records
+        else:
+            yield annotate_records(rows.file, records, rows.annotations())
+
+
+def _unannotated_records(rows: Rows) -> Iterator[list[dict[str, Any]]]:
     if rows.file.format not in DELIMITED:
         yield from _documents(rows)
         return
@@ -208,6 +220,8 @@ def json_lines(rows: Rows) -> Iterator[bytes]:
         yield from kept_lines(rows)
     elif rows.file.format in COLUMNAR:
         schema = as_json(rows.file, stored_schema(rows.file))
+        if rows.annotate is not None:
+            schema = annotate_schema(rows.file, schema)
         for batch in kept_batches(rows):
             yield _dump(conform(rows.file, batch, schema).to_pylist())
     else:

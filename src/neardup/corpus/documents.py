@@ -45,6 +45,7 @@ class Columns:
         distinguish: The columns whose values two documents must share to be similar, besides
             `within`; what they keep apart is listed.
         numbers: Whether two documents must share all numbers of their texts to be similar.
+        source: The column by whose values removed documents are counted, if any.
         rewritten: Whether texts are written again: they must be in one column of that name.
     """
 
@@ -58,6 +59,7 @@ class Columns:
     distinguish: tuple[str, ...] = ()
     numbers: bool = False
     rewritten: bool = False
+    source: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "distinguish", tuple(self.distinguish))  # JSON has only lists
@@ -80,6 +82,7 @@ class Columns:
             "numbers": self.numbers,
             "dates": self.dates,
             "rewritten": self.rewritten,
+            "source": self.source,
         }
         return {
             name: value
@@ -89,8 +92,8 @@ class Columns:
 
     @property
     def plain(self) -> Columns:
-        """The columns without `keep`, which only new documents need."""
-        return replace(self, keep=None)
+        """The columns without those that only new documents need."""
+        return replace(self, keep=None, source=None)
 
     def asked(self) -> dict[str, str]:
         """Return option -> column, for the columns that must exist.
@@ -102,6 +105,7 @@ class Columns:
             self.id_option: self.id,
             "keep": self.keep,
             "within": self.within,
+            "source": self.source,
             **{f"distinguish:{place}": name for place, name in enumerate(self.distinguish)},
         }
         return {option: name for option, name in named.items() if name is not None}
@@ -132,6 +136,7 @@ class Documents:
         within: large_string, null where missing; None if not asked for.
         rejected: Row in this batch -> reason, in row order; a reason never quotes the document.
         distinct: For each column of `distinguish` the values, as in `within`.
+        sources: The sources, as in `within`.
     """
 
     texts: pa.Array
@@ -140,6 +145,7 @@ class Documents:
     within: pa.Array | None
     rejected: dict[int, str]
     distinct: tuple[pa.Array, ...] = ()
+    sources: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -149,7 +155,7 @@ class Documents:
         places = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
         columns = {
             name: None if (column := getattr(self, name)) is None else column.take(places)
-            for name in ("texts", "ids", "keep", "within")
+            for name in ("texts", "ids", "keep", "within", "sources")
         }
         place_of = {row: place for place, row in enumerate(rows.tolist())}
         rejected = {

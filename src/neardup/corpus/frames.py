@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from neardup.corpus.annotations import refuse_columns
 from neardup.corpus.columns import (
     Source,
     convert_table,
@@ -349,6 +350,57 @@ def take_rows(data: Any, positions: npt.NDArray[np.int64]) -> Any:
     raise UsageError(
         f"this {type(data).__name__} has been read and cannot be read again: pass a list or a table"
     )
+
+
+def add_columns(data: Any, columns: pa.Table) -> Any:
+    """Return a table, or a list of dicts, with more columns, as the type that it has.
+
+    Arrow data of every other type become a table.
+
+    Args:
+        data: The table.
+        columns: The new columns, a row for each of its rows.
+    """
+    refuse_columns(f"this {type(data).__name__}", _column_names(data))
+    if isinstance(data, (list, tuple)):
+        rows = zip(data, columns.to_pylist(), strict=True)
+        return type(data)(row | more for row, more in rows)
+    if _is(data, "pandas", "DataFrame"):
+        return data.assign(
+            **{name: columns[name].to_pandas().array for name in columns.schema.names}
+        )
+    if _is(data, "polars", "DataFrame", "LazyFrame"):
+        import polars as pl
+
+        joined = data.lazy().collect().hstack(pl.DataFrame(columns))
+        return joined.lazy() if isinstance(data, pl.LazyFrame) else joined
+    if _is(data, "datasets", "Dataset"):
+        for name in columns.schema.names:
+            data = data.add_column(name, columns[name].to_pylist())
+        return data
+    table = pa.table(data)
+    for name in columns.schema.names:
+        table = table.append_column(name, columns[name])
+    return table
+
+
+def _column_names(data: Any) -> list[str]:
+    """Return the names of the columns of a table; an error for what has no columns."""
+    if isinstance(data, (list, tuple)) and all(isinstance(row, dict) for row in data):
+        return list({name: None for row in data for name in row})
+    if _is(data, "polars", "LazyFrame"):
+        return list(data.collect_schema().names())
+    names = getattr(data, "column_names", None)
+    if names is None and not isinstance(data, pa.RecordBatch):
+        names = getattr(data, "columns", None)
+    if isinstance(data, pa.RecordBatch):
+        names = data.schema.names
+    if names is None:
+        raise UsageError(
+            f"this {type(data).__name__} has no columns: pass a table or a list of dicts to dedup "
+            "and to annotate"
+        )
+    return [str(name) for name in names]
 
 
 def _take_arrow(data: Any, positions: npt.NDArray[np.int64]) -> Any:

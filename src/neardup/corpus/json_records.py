@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from neardup import kernels
+from neardup.corpus.annotations import annotate_objects
 from neardup.corpus.columns import Source
 from neardup.corpus.documents import LONGEST
 from neardup.corpus.format_table import BOM
@@ -162,6 +163,8 @@ def kept_json(rows: Rows) -> Iterator[bytes]:
         chosen = rows.take(len(starts))
         pairs = zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True)
         kept = [stored[start:end] for start, end in pairs]
+        if rows.annotate is not None:
+            kept = annotate_objects(rows.file, kept, rows.annotations())
         if is_array:
             rest = stored[ends[-1] if len(ends) else begin :]
             yield b"," * (bool(kept) and not is_empty) + b",".join(kept)

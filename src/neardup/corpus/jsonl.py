@@ -109,10 +109,11 @@ def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> D
 
     within = None if columns.within is None else rendered(columns.within)
     distinct = tuple(map(rendered, columns.distinguish))
+    sources = None if columns.source is None else rendered(columns.source)
     # Only an option makes the value of a folder an id.
     ids = rendered(columns.id) if columns.id else _rendered(lines, records, "id", Source(""))
     reasons = dict(sorted((reasons | rejected).items()))
-    return Documents(texts, ids, keep, within, reasons, distinct)
+    return Documents(texts, ids, keep, within, reasons, distinct, sources)
 
 
 def _refuse_outer_object(records: list[Record], columns: Columns, source: Source) -> None:
@@ -140,8 +141,8 @@ def _refuse_wrong_type(records: list[Record], columns: Columns, source: Source) 
 def _parse_common(data: bytes, first: bool, columns: Columns, source: Source) -> Documents | None:
     """Return the documents if the kernel is sure of every line, else None."""
     text, id = columns.text.encode(), (columns.id or "id").encode()
-    others = columns.tokens or columns.keep or columns.within or columns.distinguish
-    if others or len(data) > LONGEST or text == id:
+    others = columns.keep or columns.within or columns.distinguish or columns.source
+    if others or columns.tokens or len(data) > LONGEST or text == id:
         return None
     if columns.id and source.value(columns.id) is not MISSING:
         return None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus import columnar
+from neardup.corpus.annotations import Annotate, annotate_schema
 from neardup.corpus.conversion import (
     ANOTHER_OUTPUT,
     COLUMNAR,
@@ -113,11 +114,12 @@ class KeptFile:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """The rows of a file that are kept, and the new texts of some of them."""
+    """The rows of a file that are kept, the new texts of some of them, and new columns."""
 
     file: InputFile
     keep: Mask
     edit: Edit | None = None
+    annotate: Annotate | None = None
 
 
 def write_one_file(
@@ -156,7 +158,7 @@ class _Joined:
             rows.check_end()
 
     def rows(self, source: KeptRows, advance: Advance) -> Rows:
-        return Rows(source.file, source.keep, advance, self.workers, source.edit)
+        return Rows(source.file, source.keep, advance, self.workers, source.edit, source.annotate)
 
 
 def _write_lines(joined: _Joined, target: KeptFile, beside: Path) -> None:
@@ -263,12 +265,15 @@ def _conformed(joined: _Joined, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _join_schemas(joined: _Joined) -> pa.Schema:
     found = JoinedSchema()
     for source in joined.sources:
+        plain = replace(source, annotate=None)
         if source.file.format not in JSON:
             found.add(source.file, read_schema(source.file))
             continue
-        for records in parsed_lines(joined.rows(source, lambda _: None)):
+        for records in parsed_lines(joined.rows(plain, lambda _: None)):
             found.add(source.file, pa.schema(list(structs(source.file, records).type)))
-    return pa.schema([]) if found.schema is None else found.schema
+    schema = pa.schema([]) if found.schema is None else found.schema
+    is_annotated = joined.sources and joined.sources[0].annotate is not None
+    return annotate_schema(joined.sources[0].file, schema) if is_annotated else schema
 
 
 def _other_columns(file: InputFile, first: InputFile) -> UsageError:

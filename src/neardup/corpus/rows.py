@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from neardup import kernels
+from neardup.corpus.annotations import Annotate
 from neardup.corpus.columns import Source, decode_strings
 from neardup.corpus.delimited import delimiter_of, name_columns
 from neardup.corpus.documents import PLAIN, Columns, as_plain, make_booleans, make_strings
@@ -60,15 +61,23 @@ class Rows:
         advance: Called with the number of rows that were consumed.
         workers: The number of threads that parse lines.
         edit: New texts for rows, or None.
+        annotate: Returns new columns for kept rows; None for none.
 
     `next` is the first row that has not been consumed.
     """
 
     def __init__(
-        self, file: InputFile, keep: Mask, advance: Advance, workers: int, edit: Edit | None
+        self,
+        file: InputFile,
+        keep: Mask,
+        advance: Advance,
+        workers: int,
+        edit: Edit | None,
+        annotate: Annotate | None = None,
     ) -> None:
-        self.file, self.workers, self.edit = file, workers, edit
+        self.file, self.workers, self.edit, self.annotate = file, workers, edit, annotate
         self._keep, self.next, self._advance = keep, 0, advance
+        self._annotated = 0
 
     def take(self, count: int) -> Mask:
         """Return whether each of the next `count` rows is kept."""
@@ -78,6 +87,13 @@ class Rows:
             raise changed_error(self.file)
         self._advance(count)
         return mask
+
+    def annotations(self) -> pa.RecordBatch:
+        """Return the new columns of the kept rows that were taken since the last call."""
+        assert self.annotate is not None  # noqa: S101  # callers ask
+        taken = np.flatnonzero(self._keep[self._annotated : self.next]) + self._annotated
+        self._annotated = self.next
+        return self.annotate(taken)
 
     def check_end(self) -> None:
         """Raise `InputError` unless all rows have been consumed."""

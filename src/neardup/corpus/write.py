@@ -22,6 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.corpus import columnar, delimited, tar_members, warc_copy, zip_members
+from neardup.corpus.annotations import (
+    ANNOTATIONS,
+    Annotate,
+    DelimitedNotes,
+    annotate_batch,
+    annotate_lines,
+    annotate_schema,
+)
 from neardup.corpus.documents import Columns
 from neardup.corpus.encodings import UTF8, from_utf8
 from neardup.corpus.format_table import BOM, JSON
@@ -60,6 +68,10 @@ def write_parquet(rows: Rows, beside: Path) -> None:
     with name_read_errors(file), columnar.open_parquet(file) as parquet:
         schema, layout = parquet.schema_arrow, parquet.metadata
         codecs = column_codecs(layout)
+    if rows.annotate is not None:
+        schema = annotate_schema(file, schema)
+        if isinstance(codecs, dict):
+            codecs |= dict.fromkeys(ANNOTATIONS.names, "SNAPPY")
     groups = layout.num_row_groups
     most = -(-layout.num_rows // groups) if groups else 1
     with (
@@ -100,6 +112,8 @@ def write_arrow(rows: Rows, beside: Path) -> None:
     file = rows.file
     with name_read_errors(file):
         schema = columnar.arrow_schema(file)
+    if rows.annotate is not None:
+        schema = annotate_schema(file, schema)
     new = pa.ipc.new_file if file.format == "arrow" else pa.ipc.new_stream
     # Feather's own writer compresses with LZ4; the others don't.
     packing = "lz4" if file.path.suffix.lower() == ".feather" else None
@@ -119,8 +133,9 @@ def kept_batches(rows: Rows) -> Iterator[pa.RecordBatch]:
             if rows.edit is not None:
                 batch = edit_batch(batch, rows.next, rows.edit, rows.file.name)
             kept = filter_batch(batch, rows.take(batch.num_rows))
-            if kept.num_rows:
-                yield kept
+            if not kept.num_rows:
+                continue
+            yield kept if rows.annotate is None else annotate_batch(kept, rows.annotations())
 
 
 _BLOCK = 1 << 20
@@ -135,6 +150,7 @@ def write_kept(
     advance: Advance = lambda _: None,
     workers: int = 1,
     edit: Edit | None = None,
+    annotate: Annotate | None = None,
 ) -> None:
     """Write the rows of `file` where `keep` is true to `destination`.
 
@@ -148,11 +164,12 @@ def write_kept(
         advance: Called with the number of rows that were written.
         workers: The number of threads that parse JSONL.
         edit: New texts for rows; by default none.
+        annotate: Returns new columns for kept rows; by default none.
     """
     if file.row.is_document and not keep.all():
         advance(1)
         return
-    rows = Rows(file, keep, advance, workers, edit)
+    rows = Rows(file, keep, advance, workers, edit, annotate)
     with replacing(destination) as beside:
         WRITERS[file.format](rows, beside)
         rows.check_end()
@@ -228,7 +245,10 @@ def kept_lines(rows: Rows) -> Iterator[bytes]:
     """Yield the kept lines of the file in blocks, as they are stored but for edited texts."""
     for data, bounds in _all_lines(rows):
         view = memoryview(data)
-        yield b"".join([view[start:end] for start, end in _kept_runs(bounds, rows)])
+        kept = b"".join([view[start:end] for start, end in _kept_runs(bounds, rows)])
+        if rows.annotate is not None and kept:
+            kept = annotate_lines(rows.file, kept, rows.annotations())
+        yield kept
 
 
 def _all_lines(rows: Rows) -> Iterator[tuple[bytes, LineBounds]]:
@@ -286,17 +306,31 @@ def kept_records(rows: Rows, header: bool = True) -> Iterator[bytes]:
     """
     batch: list[str] = []
     lines: list[str] = []
+    ends: list[int] = []
+    notes = None if rows.annotate is None else DelimitedNotes(rows.file)
+
+    def flush() -> bytes:
+        if notes is not None:
+            notes.extend(batch, ends, rows.annotations())
+        data = "".join(batch).encode("latin-1")
+        batch.clear()
+        ends.clear()
+        return data
+
     records = delimited.split_records(rows.file, lines)
     if rows.edit is not None:
         records = edit_records(records, lines, rows.edit, rows.file)
-    for number, _ in enumerate(records):
+    for number, fields in enumerate(records):
         is_header = number == 0 and rows.file.dialect.header
+        if notes is not None and is_header:
+            notes.extend_header(lines, fields)
         if header if is_header else rows.take(1)[0]:
             batch.extend(lines)
+            if not is_header:
+                ends.append(len(batch) - 1)
         if len(batch) >= _BATCH_LINES:
-            yield "".join(batch).encode("latin-1")
-            batch.clear()
-    yield "".join(batch).encode("latin-1")
+            yield flush()
+    yield flush()
 
 
 def _write_web(rows: Rows, beside: Path) -> None:

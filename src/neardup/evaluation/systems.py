@@ -113,11 +113,14 @@ class RunSystem:
         number = {id: place for place, id in enumerate(ids)}
         cluster = np.full(len(ids), -1, np.int64)
         repeated: dict[str, None] = {}
+        keeps_none = record["parameters"].get("keep") == "none"  # such a run lists some twice
         named: str | None = None
         for name in ("removed", "clusters"):
             for id, id_cluster in _rows(run / f"{name}.parquet", ("id", "cluster")):
                 named = named or id
                 if id is None or id_cluster is None or id not in number:
+                    continue
+                if cluster[number[id]] == id_cluster and keeps_none and name == "clusters":
                     continue
                 if cluster[number[id]] >= 0:
                     repeated[id] = None

@@ -37,12 +37,13 @@ DecisionSource = str | os.PathLike[str] | Iterable[Decision]
 """A file of decisions, or decisions."""
 
 
-def load_decisions(given: DecisionSource | None, cluster: str) -> Decisions | None:
+def load_decisions(given: DecisionSource | None, cluster: str, keep: str) -> Decisions | None:
     """Return the decisions of a user, which don't contradict one another; None if there are none.
 
     Args:
         given: A file, or decisions.
         cluster: How the run that is to obey them makes clusters.
+        keep: Its keep policy.
     """
     if given is None:
         return None
@@ -50,6 +51,11 @@ def load_decisions(given: DecisionSource | None, cluster: str) -> Decisions | No
         raise UsageError(
             "decisions are obeyed with --cluster stars: a component has no pairs that decide, so "
             "that different documents would end up in one by way of others"
+        )
+    if keep == "none":
+        raise UsageError(
+            "--keep none keeps nothing of a cluster, and decisions say what stays of it: leave out "
+            "one of them"
         )
     if isinstance(given, (str, os.PathLike)):
         decisions, where = read_decisions(given), os.fspath(given)

@@ -43,7 +43,7 @@ class NearDuplicateClusters(ClusterMixin, BaseEstimator):
         text_profile: How texts are normalised before they are compared.
         sketch: How signatures are made.
         verify: How candidates are verified; None for the default of the sketch.
-        keep: Which copy stays: `first`, `last` or `longest`.
+        keep: Which copy stays: `first`, `last`, `longest` or `none`.
         cluster: What is removed: `stars` or `components`.
     """
 
@@ -75,11 +75,11 @@ class NearDuplicateClusters(ClusterMixin, BaseEstimator):
             y: Not used.
         """
         self.result_ = dedup(_texts(X), **self.get_params(deep=False))
-        witness = self.result_.decisions.witness
+        cluster = self.result_.decisions.cluster
         self.kept_: NDArray[np.int64] = self.result_.kept_rows
-        number = np.full(len(witness), -1, np.int64)
-        number[self.kept_] = np.arange(len(self.kept_))
-        self.labels_: NDArray[np.int64] = np.where(witness >= 0, number[witness], number)
+        self.labels_: NDArray[np.int64] = np.full(len(cluster), -1, np.int64)
+        compared = cluster >= 0
+        self.labels_[compared] = np.unique(cluster[compared], return_inverse=True)[1]
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -170,10 +170,10 @@ def _rows_not_removed(result: Result) -> Rows:
 
 
 def _cluster_numbers(result: Result) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the row of each row's kept document, and whether the row could not be compared."""
-    witness, rows = result.decisions.witness, np.arange(len(result))
-    rejected = ~result.decisions.kept & (witness < 0)
-    return np.where(witness >= 0, witness, rows), rejected
+    """Return the row that names each row's cluster, and whether the row could not be compared."""
+    decisions = result.decisions
+    rejected = ~decisions.kept & (decisions.witness < 0)
+    return np.where(rejected, np.arange(len(result)), decisions.cluster), rejected
 
 
 def require_new_columns(columns: Collection[Any]) -> None:

@@ -25,6 +25,8 @@ KERNELS = {
         "band_keys",
         "candidate_pairs",
         "column_keys",
+        "count_keys",
+        "find_repeats",
         "spread_pairs",
         "transposed",
     ),

@@ -1,4 +1,4 @@
-"""Make band keys of signatures, and candidate pairs of buckets.
+"""Make band keys of signatures, find those that occur repeatedly, and candidate pairs of buckets.
 
 A key is the xxHash64, seeded with the band's number, of the band's slots. For pairs, `members`
 lists the documents of each bucket in rank order, `starts` has the start of each bucket in it, and
@@ -13,8 +13,10 @@ from neardup.kernels.compile import (
     F64,
     I64,
     I64_ROWS,
+    OUT_U8,
     U8,
     U32_ROWS,
+    U64,
     U64_ROWS,
     int64,
     kernel,
@@ -110,6 +112,38 @@ def transposed(signatures):
             for d in range(first, last):
                 out[slot, d] = signatures[d, slot]
     return out
+
+
+@kernel(U64, U8, OUT_U8, int64, int64)
+def count_keys(keys, chosen, cells, skipped, shift):
+    """Count each of the chosen keys in its cell: once or more often.
+
+    The cell of a key is the number of its leading bits without the first `skipped` ones, shifted
+    right by `shift`. A byte has four cells of two bits. Returns how many cells were not empty.
+    """
+    again = U(0)
+    for i in range(keys.size):
+        if chosen[i]:
+            cell = keys[i] << U(skipped) >> U(shift)
+            place, bit = cell >> U(2), (cell & U(3)) << U(1)
+            held = U(cells[place])
+            seen = held >> bit & U(1)
+            cells[place] = held | U(1) << bit | seen << (bit + U(1))
+            again += seen
+    return np.int64(again)
+
+
+@kernel(U64, U8, U8, int64, int64)
+def find_repeats(keys, chosen, cells, skipped, shift):
+    """Return the places of the chosen keys whose cell has counted more than one, ascending."""
+    out = np.empty(keys.size, np.int64)
+    count = U(0)
+    for i in range(keys.size):
+        cell = keys[i] << U(skipped) >> U(shift)
+        often = U(cells[cell >> U(2)]) >> ((cell & U(3)) << U(1)) >> U(1) & U(1)
+        out[count] = i
+        count += often & U(chosen[i] != 0)
+    return out[:count]
 
 
 @kernel(I64_ROWS, I64, I64, I64, int64, int64, int64, int64)

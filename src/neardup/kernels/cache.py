@@ -91,6 +91,7 @@ def _platform() -> str:
     return f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {shared_objects.SUFFIX}"
 
 
+@cache
 def _numba_version() -> str:
     try:
         return version("numba")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup import kernels
+
 
 @dataclass(frozen=True)
 class Buckets:
@@ -106,6 +108,38 @@ def _in_runs(equal: NDArray[np.bool_]) -> NDArray[np.bool_]:
     inside[1:] = equal
     inside[:-1] |= equal
     return inside
+
+
+class RepeatedKeys:
+    """Tells which of many keys may occur repeatedly, in one or two bytes a key, without sorting.
+
+    A key falls into one of four to eight times as many cells by its leading bits, so that one in
+    four to eight seems to be repeated and is not.
+
+    Args:
+        most: About the most keys that will be added.
+        skipped: The number of leading bits that all keys have in common.
+    """
+
+    def __init__(self, most: int, skipped: int = 0) -> None:
+        bits = max(most - 1, 1).bit_length() + 2
+        self._cells = np.zeros(1 << (bits - 2), np.uint8)
+        self._skipped, self._shift = skipped, 64 - bits
+
+    def add(self, keys: NDArray[np.uint64], chosen: NDArray[np.uint8]) -> int:
+        """Add the keys where `chosen` is not 0; return how many fell into a cell with others.
+
+        At most twice as many as all calls return in total will be found.
+        """
+        again: int = kernels.count_keys(keys, chosen, self._cells, self._skipped, self._shift)
+        return again
+
+    def find(self, keys: NDArray[np.uint64], chosen: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Return the places of chosen keys that may occur repeatedly among all that were added."""
+        places: NDArray[np.int64] = kernels.find_repeats(
+            keys, chosen, self._cells, self._skipped, self._shift
+        )
+        return places
 
 
 class LiveBuckets:

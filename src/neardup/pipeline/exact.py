@@ -19,6 +19,7 @@ import neardup
 from neardup.corpus.documents import Columns
 from neardup.corpus.rows import Edit, Integers
 from neardup.corpus.streams import changed_error
+from neardup.errors import UsageError
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
 from neardup.pipeline.catalogue import Catalogue
@@ -32,6 +33,7 @@ from neardup.pipeline.record import (
     InputHasher,
     StageClock,
     describe_input_options,
+    describe_limits,
     describe_undated,
     describe_unread,
     finish_run,
@@ -39,6 +41,7 @@ from neardup.pipeline.record import (
 from neardup.pipeline.run import find_preferred, mark_kept
 from neardup.pipeline.run_inputs import describe_reading
 from neardup.pipeline.sorting import Records
+from neardup.pipeline.sources import count_by_source
 from neardup.pipeline.stage_files import digest
 from neardup.pipeline.stages.rank import rank_and_collapse, rank_documents
 from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
@@ -70,6 +73,10 @@ class ExactDuplicates:
 
     def __call__(self, job: Job, folder: Path, progress: Progress) -> FinishedRun:
         clock = StageClock()
+        if self.exact_spec.unit != "document" and job.options.keep_policy.keeps_none:
+            raise UsageError(
+                "--keep none is about documents: use --unit document, or another policy"
+            )
         if self.exact_spec.unit != "document":
             job = replace(job, columns=replace(job.columns, rewritten=True))
         with InputHasher(job.backend) as hasher:
@@ -80,10 +87,12 @@ class ExactDuplicates:
             sketches = read.sketches
             catalogue = Catalogue.of(sketches)
             hasher.add(*catalogue.files)
-            verdicts = RemovedDocuments(folder, job.budget)
+            verdicts = RemovedDocuments(folder, job.budget, job.options.keep_policy.keeps_none)
             with clock.stage("compare"):
                 classes = find_preferred(job, catalogue)
                 decided = self._compare(job, folder, read, classes, verdicts, progress)
+            sources = count_by_source(job, catalogue, sketches, decided.kept)
+            sources.check(job.limits)
             with clock.stage("tables"):
                 summary = write_tables(folder, catalogue, sketches, verdicts, progress)
                 if decided.cuts is not None:
@@ -92,7 +101,8 @@ class ExactDuplicates:
                 with clock.stage("filter"):
                     _write_kept(folder / "kept", job, catalogue, decided, progress)
             described = self._describe(job, len(sketches), verdicts.count, summary.reasons, decided)
-            described |= {"skipped_files": read.skipped, "inputs": hasher.inputs(catalogue)}
+            described |= {"skipped_files": read.skipped, "sources": sources.stated}
+            described["inputs"] = hasher.inputs(catalogue)
             described |= job.backend.describe()
             described["not_documents"] = dict(read.sketches.unread().most_common())
         finished = finish_run(job, folder, described, summary, clock, sketches.shards)
@@ -156,6 +166,7 @@ class ExactDuplicates:
                 "strict": job.strict,
                 "skip_bad_files": job.skip_bad_files,
                 **describe_input_options(job),
+                **describe_limits(job),
                 "filter": None if self.filtering is None else self.filtering.kind,
             },
             "reading": describe_reading(job.reading),
@@ -186,9 +197,11 @@ def _compare_documents(
     rows = read.sketches
     ranked = rank_and_collapse(job, folder, rows, rows, None, read.keys, classes, progress)
     no_pairs: Iterator[Records] = iter(())
-    collect_removed(verdicts, no_pairs, ranked.copies, ranked.ranking, True, 0)
+    leaders = collect_removed(verdicts, no_pairs, ranked.copies, ranked.ranking, True, 0)
     ranked.copies.close()
-    return ExactDecision(mark_kept(ranked), undated=ranked.ranking.undated)
+    kept = mark_kept(ranked)
+    kept[leaders] = False
+    return ExactDecision(kept, undated=ranked.ranking.undated)
 
 
 def _write_cuts(folder: Path, catalogue: Catalogue, cuts: Cuts) -> None:

@@ -139,6 +139,7 @@ class HashMaker:
             rejected | documents.rejected,
             len(documents),
             chunk.files,
+            sources=documents.sources,
         )
 
     def _hash_whole(

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
+from neardup.corpus.conversion import COLUMNAR, DELIMITED
 from neardup.corpus.documents import MERGE_ROWS, Columns, join_names
 from neardup.corpus.fields import folder_columns
 from neardup.corpus.folders import UnreadFiles
+from neardup.corpus.format_table import JSON
 from neardup.corpus.inputs import InputFile, InputOptions
 from neardup.corpus.one_file import KeptFile
 from neardup.corpus.read import CHUNK
@@ -33,7 +35,8 @@ from neardup.pipeline.output_file import OutputFile, RemovedList, choose_output,
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.pipeline.stored_shards import StoredCorpus
 from neardup.sketcher import Sketcher
-from neardup.spec import WEIGHTED, check_number
+from neardup.source_counts import RemovalLimits
+from neardup.spec import WEIGHTED, check_choice, check_number
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
@@ -42,6 +45,8 @@ SIGNATURE_BYTES = 4 << 20
 SHORT_TEXT = 200
 LEAST_CHUNK = 1 << 16
 MAX_REJECTED = 0.5
+ANNOTATE: Final = ("kept", "all")
+_WITH_COLUMNS = "write one file for --annotate, -o NAME.jsonl or NAME.parquet"
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Job:
     max_rejected    the largest share of rejected documents with which the run succeeds
     pairs           write pairs.parquet
     kept            write the kept rows to OUT/kept
+    annotate        write new columns, to the rows that are kept, or to all; None for none
+    limits          how much may be removed; more stops the run before it writes kept rows
     strict          stop at the first bad row, instead of rejecting it
     skip_bad_files  skip files that can't be read, instead of stopping
     finish          called with the folder that becomes OUT, when everything else is in it
@@ -73,6 +80,7 @@ class Job:
     removed         the list of removed documents that is written besides OUT, if OUT is a folder
     file            the file or standard output for the kept rows, if OUT is not a folder
     kept_file       the format of that file; known when the inputs are
+    has_files       the inputs are files that the user knows, and so sources of documents
     shard, chunk    bytes of input that are sketched into one file, and at a time
     backend         does the work of the stages, on this machine or on a cluster
     """
@@ -89,6 +97,8 @@ class Job:
     max_rejected: float = MAX_REJECTED
     pairs: bool = False
     kept: bool = True
+    annotate: Literal["kept", "all"] | None = None
+    limits: RemovalLimits = field(default_factory=RemovalLimits)
     force: bool = False
     strict: bool = False
     skip_bad_files: bool = False
@@ -109,6 +119,7 @@ class Job:
     removed: RemovedList | None = None
     file: OutputFile | None = None
     kept_file: KeptFile | None = None
+    has_files: bool = True
     shard: int = SHARD
     chunk: int = CHUNK
     backend: Backend = field(default_factory=LocalBackend)
@@ -117,6 +128,15 @@ class Job:
         if not 0 <= check_number("--max-rejected", self.max_rejected) <= 1:
             raise ParameterError(
                 f"--max-rejected is a share from 0 to 1, not {self.max_rejected}: 1 allows all"
+            )
+        if (
+            not self.has_files
+            and self.columns.source is None
+            and self.limits.per_source is not None
+        ):
+            raise UsageError(
+                "--max-removed-per-source needs the column of the sources, since there are no "
+                "files: give --source COLUMN"
             )
         narrow = self.options.spec.narrow
         if narrow and self.merge_rows:
@@ -128,6 +148,8 @@ class Job:
                 "--distinguish is not supported with --merge-rows, whose documents have the values "
                 "and numbers of several rows: leave one out"
             )
+        if self.annotate is not None:
+            self._check_annotate()
         if self.keep_full and not narrow:
             raise UsageError("--keep-full needs --bits: without it, full slots are stored anyway")
         if self.file is not None:
@@ -140,6 +162,20 @@ class Job:
                 raise UsageError(
                     f"{option} needs a folder as the output: choose a name without an ending for -o"
                 )
+
+    def _check_annotate(self) -> None:
+        """Refuse what does not go with new columns, as far as it is known before files are read."""
+        check_choice("--annotate", self.annotate, ANNOTATE)
+        if not self.kept:
+            raise UsageError("--annotate adds columns to the rows that --no-kept leaves out")
+        if self.merge_rows:
+            raise UsageError("--annotate is not supported with --merge-rows: leave one out")
+        if self.kept_file is not None and self.kept_file.format == "lines":
+            raise UsageError(f"{self.kept_file.name} has no columns: {_WITH_COLUMNS}")
+        for file in self.inputs if self.file is None else ():
+            # What standard input holds is known when it is copied.
+            if file.format not in (*JSON, *DELIMITED, *COLUMNAR) and not is_standard_input(file):
+                raise UsageError(f"{file.name} is {file.format}, without columns: {_WITH_COLUMNS}")
 
     @property
     def described_columns(self) -> dict[str, str | None]:
@@ -235,6 +271,7 @@ def make_job(
     id: str | None = None,
     input_options: InputOptions | None = None,
     within: str | None = None,
+    source: str | None = None,
     against: Sequence[str | Path] = (),
     merge_rows: str | None = None,
     decisions: DecisionSource | None = None,
@@ -244,6 +281,9 @@ def make_job(
     removed: str | Path | None = None,
     report: str | Path | None = None,
     no_kept: bool = False,
+    max_removed: float | None = None,
+    max_removed_per_source: float | None = None,
+    yes: bool = False,
     **others: Any,
 ) -> Job:
     """Return the job that a user asks for; find the inputs and check everything that can be.
@@ -257,6 +297,7 @@ def make_job(
         id: The column of the ids.
         input_options: What the user says about the input files, beside their paths.
         within: The column whose value similar documents must share.
+        source: The column by whose values removed documents are counted.
         against: The earlier corpus; those that are indexes are also given open, as `stored`.
         merge_rows: The column whose value the rows of one document share.
         decisions: What people decided: a file, or decisions.
@@ -266,6 +307,9 @@ def make_job(
         removed: The file for the table of removed documents, .parquet, .jsonl or .csv.
         report: The file for the report page, if `out` is a file.
         no_kept: Whether the kept rows are not written.
+        max_removed: The largest share of all documents that may be removed.
+        max_removed_per_source: The largest share of the documents of a source.
+        yes: Whether more may be removed, after it was seen.
         **others: Fields of `Job` that are given to it as they are.
     """
     if out is None:
@@ -288,13 +332,14 @@ def make_job(
         file=file,
         removed=removed_list if file is None else None,
         options=options,
-        columns=make_columns(options, text, id, within, merge_rows),
+        columns=make_columns(options, text, id, within, merge_rows, source),
         workers=check_workers(workers),
         kept=not no_kept,
+        limits=RemovalLimits(max_removed, max_removed_per_source, yes),
         folders=tuple(os.fspath(path) for path in inputs if os.path.isdir(path)),
         against=tuple(map(Path, against)),
         merge_rows=merge_rows is not None,
-        decisions=load_decisions(decisions, options.cluster),
+        decisions=load_decisions(decisions, options.cluster, options.keep),
         budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
         **others,
     )
@@ -316,9 +361,10 @@ def make_columns(
     id: str | None,
     within: str | None,
     merge_rows: str | None,
+    source: str | None,
 ) -> Columns:
     """Return the columns to read; refuse those that don't go with one another or with options."""
-    named = {"id": id, "within": within, "merge_rows": merge_rows}
+    named = {"id": id, "within": within, "merge_rows": merge_rows, "source": source}
     if not isinstance(text, Sequence):
         named["text"] = text
     for option, name in named.items():
@@ -328,6 +374,11 @@ def make_columns(
             )
     if merge_rows is not None and id is not None:
         raise UsageError("--merge-rows names the documents: leave out --id")
+    if merge_rows is not None and source is not None:
+        raise UsageError(
+            "--source is not supported with --merge-rows, whose documents may have rows of several "
+            "sources: leave one out"
+        )
     if merge_rows is not None and options.spec.sketch in WEIGHTED:
         what = "fingerprints" if options.by_bits else "those of bags"
         raise UsageError(
@@ -344,4 +395,5 @@ def make_columns(
         tokens=options.spec.unit == "token",
         distinguish=options.distinguish.columns,
         numbers=options.distinguish.numbers,
+        source=source,
     )

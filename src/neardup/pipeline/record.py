@@ -141,10 +141,12 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "strict": job.strict,
             "skip_bad_files": job.skip_bad_files,
             **describe_input_options(job),
+            **describe_limits(job),
             "prefer": job.prefer,
             "against": list(job.against_names or map(str, job.against)),
             "strip": str(options.strip),
             "save_sketches": job.save_sketches,
+            **({} if job.annotate is None else {"annotate": job.annotate}),
             "keep_full": job.keep_full,
         },
         "reading": describe_reading(job.reading),
@@ -187,6 +189,12 @@ def describe_input_options(job: Job) -> dict[str, Any]:
     used |= job.input_options
     lists = {name: list(used[name]) for name in ("include", "exclude")}
     return used | lists | {"max_rejected": job.max_rejected}
+
+
+def describe_limits(job: Job) -> dict[str, Any]:
+    """Return the column of sources and the limits of what may be removed, where they are given."""
+    source = job.columns.source
+    return ({} if source is None else {"source": source}) | job.limits.stated
 
 
 def describe_unread(job: Job) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from neardup.pipeline.record import finish_run
 from neardup.pipeline.run_inputs import describe_earlier
 from neardup.pipeline.run_progress import InterruptibleProgress, RecordedProgress, hold_signals
 from neardup.pipeline.saved import save_sketches, write_lists
+from neardup.pipeline.sources import count_by_source
+from neardup.pipeline.stages.annotate import write_annotations
 from neardup.pipeline.stages.band import band_documents
 from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
@@ -129,17 +131,21 @@ def find_near_duplicates(
             candidates = ranked if others is None else others.add_candidates(ranked)
             sets = CandidateMatcher(job, folder, candidates, progress).run()
             compare = PairComparer(job, sets, ranked.ranking, progress)
-        verdicts = RemovedDocuments(folder, job.budget)
+        verdicts = RemovedDocuments(folder, job.budget, job.options.keep_policy.keeps_none)
         with clock.stage("decide"):
             decided = decide_documents(job, folder, ranked, buckets, compare, progress)
             exact, first_new = job.options.verify == "exact", sketches.first_new
-            collect_removed(
+            leaders = collect_removed(
                 verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
             )
             verdicts.add_unwitnessed(ranked.dropped)
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
             would_remove = None if others is None else others.decide(job, compare, progress)
         kept_documents = mark_kept(ranked)
+        kept_documents[leaders] = False
+        sources = count_by_source(job, catalogue, sketches, kept_documents)
+        if job.annotate != "all":  # which removes nothing
+            sources.check(job.limits)
         kept = catalogue.rows_kept(kept_documents)
         looked = read.first.describe(job.options)
         with clock.stage("tables"):
@@ -158,7 +164,12 @@ def find_near_duplicates(
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
         if job.kept:
             with clock.stage("filter"):
-                write_kept_files(job, folder / "kept", catalogue, kept, progress)
+                notes = None
+                if job.annotate is not None:
+                    notes = folder / "annotations"
+                    write_annotations(notes, catalogue, verdicts, len(sketches))
+                written = kept if job.annotate != "all" else mark_compared(ranked)
+                write_kept_files(job, folder / "kept", catalogue, written, progress, None, notes)
         counts = record.RunCounts(
             len(sketches) - first_new,
             verdicts.count,
@@ -180,6 +191,8 @@ def find_near_duplicates(
         described["not_documents"] = dict(rows.unread().most_common())
         described |= record.describe_ignored_lines(job.ignored)
         described |= looked
+        if job.has_files or job.columns.source is not None:
+            described["sources"] = sources.stated
         if overrides is not None:
             described["decisions"] = overrides.described
         described["inputs"] = hasher.inputs(catalogue)
@@ -210,6 +223,14 @@ def find_preferred(job: Job, catalogue: Catalogue) -> list[int]:
         return [first]
     # Documents are numbered by their first row.
     return [int(np.searchsorted(catalogue.parts.rows[catalogue.parts.starts[:-1]], first))]
+
+
+def mark_compared(ranked: RankedDocuments) -> NDArray[np.bool_]:
+    """Return for each document whether it is kept or a copy, and not rejected or dropped."""
+    usable = [block.usable() for block in ranked.sketches.blocks]
+    compared = np.concatenate([np.empty(0, bool), *usable])
+    compared[ranked.dropped] = False
+    return compared
 
 
 def mark_kept(ranked: RankedDocuments) -> NDArray[np.bool_]:

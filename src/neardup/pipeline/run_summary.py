@@ -25,6 +25,7 @@ from neardup.wording import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_sources,
     format_undated,
     format_vetoed,
     list_reasons,
@@ -56,6 +57,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     if before := record.get("indexed_before"):
         former = record.get("written_before")
         lines.append(format_indexed_before(before, counts["documents"], former))
+    lines += format_sources(record.get("sources"))
     if finished.largest:
         lines.append(format_largest_clusters(finished.largest))
     for name, witness, similarity in finished.examples:

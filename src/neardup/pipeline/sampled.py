@@ -71,7 +71,8 @@ class ScriptSample:
         places = [starts[shard] + row + np.arange(len(one)) for shard, row, one in chunks]
         numbers = np.concatenate([none, *places])
         scripts = np.concatenate([none, *(one for *_, one in chunks)])
-        several = len(np.unique(scripts[scripts >= 0])) > 1
+        present = sorted(set(scripts[scripts >= 0].tolist()))
+        several = len(present) > 1
         similarity = np.full(len(numbers), np.nan)
         for batch in removed if several else ():
             _, here, there = np.intersect1d(
@@ -79,7 +80,7 @@ class ScriptSample:
             )
             similarity[here] = batch.similarity[there]
         table: dict[str, dict[str, Any]] = {}
-        for number in np.unique(scripts[scripts >= 0]).tolist():
+        for number in present:
             mine = scripts == number
             table[SCRIPTS[number]] = {"documents": int(np.count_nonzero(mine))}
             if several:

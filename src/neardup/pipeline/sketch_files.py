@@ -163,6 +163,7 @@ class SketchedChunk:
     """The sketches of a chunk's documents, as they are written.
 
     keep         the values of the keep policy's column, if it has one
+    sources      the values of the column of sources, if there is one
     rejected     row -> reason
     files        the file of the chunk; or one for each row, if each is a document
     stated       what a block of such documents states besides
@@ -181,6 +182,7 @@ class SketchedChunk:
     empty_slots: int = 0
     unread: dict[str, int] = field(default_factory=dict)
     scripts: NDArray[np.int64] | None = None
+    sources: pa.Array | None = None
 
     @property
     def size(self) -> int:
@@ -214,6 +216,7 @@ class SketchedChunk:
             chunk.files,
             storage.stated,
             sketch.empty_slots,
+            sources=documents.sources,
         )
 
 
@@ -272,6 +275,9 @@ class SketchWriter:
         columns["ids"] = pack_column(pa.concat_arrays([piece.ids for piece in held]))
         if held[0].keep is not None:
             columns["keep"] = pack_column(concat_keep(piece.keep for piece in held))
+        if held[0].sources is not None:
+            sources = pa.concat_arrays([piece.sources for piece in held])
+            columns["sources"] = pack_column(sources.dictionary_encode())
         empty = sum(piece.empty_slots for piece in held)
         self._file.add(
             columns,
@@ -299,7 +305,8 @@ def pack_column(values: pa.Array) -> NDArray[np.uint8]:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _unpack_column(data: Array) -> pa.Array:
+def unpack_column(data: Array) -> pa.Array:
+    """Return the Arrow column of `pack_column`."""
     return pa.ipc.open_stream(pa.py_buffer(data), options=ONE_THREAD).read_next_batch().column(0)
 
 
@@ -356,7 +363,7 @@ class SketchBlock:
 
     def arrow(self, name: str) -> pa.Array:
         """Read a column that was written by `pack_column`."""
-        return _unpack_column(self.column(name))
+        return unpack_column(self.column(name))
 
     def keys(self, tables: Tables, table: int) -> NDArray[np.uint64]:
         """Return the documents' keys in one table, different for documents that are kept apart."""

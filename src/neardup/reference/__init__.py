@@ -11,6 +11,7 @@ from __future__ import annotations
 from neardup.reference.answer import cut_repeats as cut_repeats
 from neardup.reference.answer import dedup as dedup
 from neardup.reference.answer import keep_list as keep_list
+from neardup.reference.answer import keep_none as keep_none
 from neardup.reference.answer import parts as parts
 from neardup.reference.answer import similar_pairs as similar_pairs
 from neardup.reference.answer import visible as visible

@@ -49,6 +49,20 @@ def keep_list(
     return answer
 
 
+def keep_none(
+    answer: Sequence[tuple[int, float] | None],
+) -> list[tuple[int, float] | None]:
+    """Return a keep list, as of `keep_list`, in which nothing of a cluster stays.
+
+    A kept document that is a witness is removed, too: its witness is the first of its copies.
+    """
+    first: dict[int, tuple[int, float]] = {}
+    for v, verdict in enumerate(answer):
+        if verdict is not None and verdict[0] != v:
+            first.setdefault(verdict[0], (v, verdict[1]))
+    return [first.get(v) if verdict is None else verdict for v, verdict in enumerate(answer)]
+
+
 def dedup(
     texts: Sequence[str],
     spec: Spec,

@@ -31,19 +31,20 @@ def list_script() -> Html:
     return Html(Path(__file__).with_name("clusters.js").read_text("utf-8"))
 
 
-def cluster_list(run: Path, counts: ReportedCounts) -> Html:
+def cluster_list(run: Path, counts: ReportedCounts, keeps_none: bool = False) -> Html:
     """Return the list of the clusters of a run.
 
     Args:
         run: The folder of the run.
         counts: What run.json states.
+        keeps_none: Whether the first document of a cluster was removed, too.
     """
     clusters = RunTable(run / "clusters.parquet", tables.CLUSTERS)
     total = sum(len(sizes) for sizes in clusters.numbers("size"))
     places = smallest_positions((-sizes for sizes in clusters.numbers("size")), MOST_CLUSTERS)
-    listed = clusters.select(sorted(places), ["cluster", "id", "size"])
+    listed = clusters.select(sorted(places), ["cluster", "id", "file", "row", "size"])
     largest = sorted(listed, key=lambda row: (-row["size"], row["cluster"]))
-    copies = _copies(run, counts, [int(row["cluster"]) for row in largest])
+    copies = _copies(run, counts, largest)
     rows = list(_fitting(_row(row, copies.get(int(row["cluster"]), [])) for row in largest))
     complete = len(rows) == total and all(row["size"] - 1 <= MOST_COPIES for row in largest)
     missing = "not all ids are in it"
@@ -56,7 +57,12 @@ def cluster_list(run: Path, counts: ReportedCounts) -> Html:
         tag(
             "div",
             _controls(),
-            table("All clusters", ("documents", "kept", "removed"), rows, {"documents"}),
+            table(
+                "All clusters",
+                ("documents", "removed too" if keeps_none else "kept", "removed"),
+                rows,
+                {"documents"},
+            ),
             class_="list",
             data_missing=f"{missing}: {COMMAND}",
         ),
@@ -64,11 +70,12 @@ def cluster_list(run: Path, counts: ReportedCounts) -> Html:
     )
 
 
-def _copies(run: Path, counts: ReportedCounts, clusters: list[int]) -> dict[int, list[str]]:
-    """Return the ids of the first copies of these clusters."""
+def _copies(run: Path, counts: ReportedCounts, clusters: list[Row]) -> dict[int, list[str]]:
+    """Return the ids of the first copies of these clusters, without those that name them."""
     removals = RunTable(run / "removed.parquet", tables.REMOVED, counts.removed)
-    room = dict.fromkeys(clusters, MOST_COPIES)
-    wanted = np.array(sorted(clusters), np.int64)
+    names = {int(row["cluster"]): (row["file"], row["row"]) for row in clusters}
+    room = dict.fromkeys(names, MOST_COPIES)
+    wanted = np.array(sorted(names), np.int64)
     positions: list[int] = []
     start = 0
     for batch in removals.numbers("cluster", counts.dropped and -1):
@@ -79,8 +86,9 @@ def _copies(run: Path, counts: ReportedCounts, clusters: list[int]) -> dict[int,
                 positions.append(start + place)
         start += len(batch)
     found: dict[int, list[str]] = {}
-    for row in removals.select(positions, ["cluster", "id"]):
-        found.setdefault(int(row["cluster"]), []).append(row["id"])
+    for row in removals.select(positions, ["cluster", "id", "file", "row"]):
+        if (row["file"], row["row"]) != names[int(row["cluster"])]:
+            found.setdefault(int(row["cluster"]), []).append(row["id"])
     return found
 
 

@@ -143,7 +143,7 @@ def common_root(one: RunDocument, other: RunDocument) -> Place | None:
     """Return the place of the document that the component of both keeps; None if they have two."""
     roots = {
         (document.witness_file, document.witness_row)
-        if document.status == REMOVED
+        if document.status == REMOVED and not document.copies
         else document.place
         for document in (one, other)
     }

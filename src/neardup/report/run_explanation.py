@@ -91,6 +91,8 @@ class RunExplainer:
             raise FormatError(
                 f"{run / RUN_FILE} is damaged ({type(error).__name__}): run neardup dedup again"
             ) from None
+        none = record["parameters"].get("keep") == "none"
+        self._fate = "which was removed too" if none else "which was kept"
         self._locked = ""
         self._compared: RunComparison | None = None
         if self.options is None:
@@ -166,7 +168,7 @@ class RunExplainer:
     ) -> bool:
         """Return whether a document is of better rank than another one."""
         if one.witness == other.id or other.witness == one.id:
-            return other.witness == one.id
+            return other.witness == one.id and not other.copies
         return self._is_better(self._best_copy(one, first), self._best_copy(other, second))
 
     def _is_better(self, one: FoundDocument, other: FoundDocument) -> bool:
@@ -271,7 +273,7 @@ class RunExplainer:
         if document.witness is None or document.similarity is None:
             return f"{document.id!r} was removed: a filter has seen it; its witness is not known"
         if self.options is None:
-            return f"{document.id!r} was removed: a copy of {document.witness!r}, which was kept"
+            return f"{document.id!r} was removed: a copy of {document.witness!r}, {self._fate}"
         return explain_removed(
             self.options,
             document.id,

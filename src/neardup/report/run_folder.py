@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from neardup.lsh.curve import Curve, Meeting, meeting_by, parse_layout
 from neardup.measure_table import MEASURES
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_progress import no_run_error
+from neardup.source_counts import SourceCounts
 
 LONGEST_REASON: Final = 100
 
@@ -107,6 +108,23 @@ class ScriptCounts:
 
 
 @dataclass(frozen=True)
+class ReportedSources:
+    """What became of the documents of each source; none if run.json does not say.
+
+    Attributes:
+        column: the column of the sources; None if they are files.
+        count: the number of all sources.
+        listed: those that lost most documents.
+        others: all others together.
+    """
+
+    column: str | None = None
+    count: int = 0
+    listed: Sequence[SourceCounts] = ()
+    others: SourceCounts | None = None
+
+
+@dataclass(frozen=True)
 class ReportedUnread:
     """Files that were found and not read: how many by reason, and the first (name, reason)."""
 
@@ -143,6 +161,7 @@ class RunRecord:
     cut: CutCounts | None = None
     advice: Sequence[str] = ()
     scripts: Sequence[ScriptCounts] = ()
+    sources: ReportedSources = field(default_factory=ReportedSources)
     decisions: Mapping[str, int] | None = None
 
     @property
@@ -201,6 +220,7 @@ def _record(content: dict[str, Any]) -> RunRecord:
         cut=_cut(content.get("cut")),
         advice=[str(one) for one in content.get("advice", [])],
         scripts=_scripts(content.get("scripts", {})),
+        sources=_sources(content.get("sources")),
         decisions=_decisions(content.get("decisions")),
     )
 
@@ -260,6 +280,24 @@ def _scripts(content: dict[str, Any]) -> list[ScriptCounts]:
         for script, row in content.items()
         if "kept" in row
     ]
+
+
+def _sources(content: dict[str, Any] | None) -> ReportedSources:
+    if content is None:
+        return ReportedSources()
+    column, others = content["column"], content.get("others")
+    return ReportedSources(
+        None if column is None else str(column),
+        int(content["count"]),
+        [_source(one) for one in content["listed"]],
+        None if others is None else _source({"source": None} | others),
+    )
+
+
+def _source(content: dict[str, Any]) -> SourceCounts:
+    source = content["source"]
+    counts = (int(content[name]) for name in ("documents", "kept", "removed"))
+    return SourceCounts(None if source is None else str(source), *counts)
 
 
 def _stages(content: dict[str, Any], seconds: dict[str, Any]) -> list[StageRecord]:

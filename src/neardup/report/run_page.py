@@ -75,6 +75,8 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     """Yield the sections that apply to this kind of run, each with its anchor."""
     if not record.is_exact:
         yield "similarity", sections.candidates(record, removals(run, record))
+    if record.sources.count > 1:
+        yield "sources", sections.by_source(record.sources)
     if record.cut is not None:
         unit = record.spec.get("unit", "part")
         yield "cut", sections.cut(record.cut, unit, most_cut(run))
@@ -83,8 +85,9 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
     figures = largest_clusters(run)
     if record.decisions is not None:
         yield "decisions", decisions_section(run, record.decisions)
-    listed = cluster_list(run, record.counts) if figures.largest else Html()
-    yield "clusters", clusters_section(figures, listed)
+    none = sections.keeps_none(record)
+    listed = cluster_list(run, record.counts, none) if figures.largest else Html()
+    yield "clusters", clusters_section(figures, listed, none)
     if not record.is_exact:
         yield "buckets", sections.hot_buckets(record.buckets)
     yield "rejected", sections.rejected(record, rejected(run, record))
@@ -161,12 +164,13 @@ def group_samples(rows: Iterable[Row], clusters: set[int]) -> dict[int, list[Row
     }
 
 
-def clusters_section(figures: ClusterFigures, listed: Html) -> Html:
+def clusters_section(figures: ClusterFigures, listed: Html, keeps_none: bool = False) -> Html:
     """Return the section about cluster sizes, with the largest clusters side by side.
 
     Args:
         figures: The clusters of the run.
         listed: The list of all of them.
+        keeps_none: Whether the first document of a cluster was removed, too.
     """
     if not figures.largest:
         return sections.section("clusters", note("No document has a copy."))
@@ -187,13 +191,17 @@ def clusters_section(figures: ClusterFigures, listed: Html) -> Html:
     )
     return sections.section(
         "clusters",
-        note("A cluster is a kept document and the documents that were removed as its copies."),
+        note(
+            "A cluster is a document and its copies, all of which were removed."
+            if keeps_none
+            else "A cluster is a kept document and the documents that were removed as its copies."
+        ),
         sizes,
         listed,
         tag("h3", "The largest, side by side"),
         _cluster_note(figures),
         *(
-            _cluster(place, row, figures.samples or {})
+            _cluster(place, row, figures.samples or {}, keeps_none)
             for place, row in enumerate(figures.largest, 1)
         ),
     )
@@ -255,18 +263,18 @@ def _cluster_note(figures: ClusterFigures) -> Html:
     )
 
 
-def _cluster(place: int, row: Row, samples: dict[int, list[Row]]) -> Html:
+def _cluster(place: int, row: Row, samples: dict[int, list[Row]], keeps_none: bool) -> Html:
     size, texts = row["size"], samples.get(row["cluster"], [])
     copies = "1 copy" if size == 2 else f"{size - 1:,} copies"
     title = tag("h4", f"{place}. ", document(row["id"], row["file"], row["row"], copies))
     kept = next((sample["text"] for sample in texts if sample["kept"]), None)
     removed = islice((sample for sample in texts if not sample["kept"]), COPIES)
-    return tag("article", title, *(_copy(kept, sample, n == 0) for n, sample in enumerate(removed)))
+    sides = ("removed too" if keeps_none else "kept", "removed")
+    shown = (_copy(kept, sample, n == 0, sides) for n, sample in enumerate(removed))
+    return tag("article", title, *shown)
 
 
-def _copy(
-    kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str] = ("kept", "removed")
-) -> Html:
+def _copy(kept: str | None, sample: Row, unfolded: bool, sides: tuple[str, str]) -> Html:
     summary = tag(
         "summary",
         tag("span", format_similarity(sample["similarity"]), class_="number"),

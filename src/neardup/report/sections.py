@@ -22,13 +22,16 @@ from neardup.report.run_folder import (
     InputRecord,
     ReportedBucket,
     ReportedCounts,
+    ReportedSources,
     Row,
     RunRecord,
     ScriptCounts,
 )
+from neardup.source_counts import SourceCounts, name_source
 
 TITLES: Final = {
     "similarity": "Similarity",
+    "sources": "By source",
     "cut": "Cut passages",
     "vetoed": "Vetoed",
     "decisions": "Decisions",
@@ -163,7 +166,8 @@ def rule(record: RunRecord) -> Iterator[Html]:
     """
     given, spec = record.parameters, record.spec
     if record.is_exact:
-        yield tag("p", _exact_rule(spec) + _filter_rule(given.get("filter")))
+        rule_of_filter = _filter_rule(given.get("filter"))
+        yield tag("p", _exact_rule(spec) + rule_of_filter + _leaders_rule(record))
         return
     if record.threshold is None or "unit" not in spec or "size" not in spec:
         return
@@ -191,7 +195,26 @@ def rule(record: RunRecord) -> Iterator[Html]:
             f"A document was removed if it {similar} a better one that was kept ({how}). "
             "No document was removed as the copy of one that was itself removed."
         )
-    yield tag("p", decided)
+    yield tag("p", decided + _leaders_rule(record))
+
+
+def keeps_none(record: RunRecord) -> bool:
+    """Return whether of similar documents none was kept.
+
+    Args:
+        record: The run.
+    """
+    return record.parameters.get("keep") == "none"
+
+
+def _leaders_rule(record: RunRecord) -> str:
+    """Return what became of the documents that would have been kept for others."""
+    if not keeps_none(record):
+        return ""
+    return (
+        " Then those that others were removed for were removed as well: of each cluster nothing is "
+        "kept."
+    )
 
 
 def _exact_rule(spec: dict[str, str]) -> str:
@@ -334,6 +357,32 @@ def by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
     )
     heads = ("script", "documents", "kept", "removed", "median similarity of these")
     yield table("By script", heads, rows, set(heads[1:]))
+
+
+def by_source(sources: ReportedSources) -> Html:
+    """Return the section about how much of each source was removed."""
+    what = "input file" if sources.column is None else f"value of {shorten(sources.column)}"
+    rows = [_source_row(name(name_source(one.source)), one) for one in sources.listed]
+    if sources.others is not None:
+        count = sources.count - len(sources.listed)
+        rows.append(_source_row(tag("em", f"{count:,} others together"), sources.others))
+    heads = ("source", "documents", "kept", "removed", "share", "how much is gone")
+    return section(
+        "sources",
+        note(f"The documents of each {what}, those first that lost most."),
+        table(TITLES["sources"], heads, rows, set(heads[1:5])),
+    )
+
+
+def _source_row(shown: str, counts: SourceCounts) -> tuple[str, ...]:
+    return (
+        shown,
+        f"{counts.documents:,}",
+        f"{counts.kept:,}",
+        f"{counts.removed:,}",
+        f"{counts.share:.1%}",
+        plots.bar(counts.share),
+    )
 
 
 def hot_buckets(buckets: Sequence[ReportedBucket]) -> Html:

@@ -25,6 +25,7 @@ from neardup.review import (
     clusters_page,
     decisions_page,
     document_page,
+    label_page,
     overview_page,
 )
 from neardup.review.guard import ReviewGuard
@@ -41,6 +42,7 @@ PAGES: Final = (
     clusters_page,
     cluster_page,
     document_page,
+    label_page,
     bulk_page,
     decisions_page,
     actions,
@@ -101,7 +103,7 @@ async def _open_session(request: Request) -> Response:
     """Exchange the token of the address for a session."""
     desk: ReviewDesk = request.scope["desk"]
     if "session" in request.scope:  # the same address again, in the same browser
-        return RedirectResponse(desk.frame.url(""), 303)
+        return RedirectResponse(desk.frame.url(desk.start), 303)
     if not desk.token.redeem(request.query_params.get("token", "")):
         raise ReviewRefusal(
             403,
@@ -109,8 +111,9 @@ async def _open_session(request: Request) -> Response:
             "printed last",
         )
     # Not a redirect: after one from elsewhere, the browser would not send a strict cookie yet.
-    onward = Html(f'<meta http-equiv="refresh" content="0;url={desk.frame.url("")}">')
-    link = tag("p", tag("a", "To the review", href=desk.frame.url("")))
+    first = desk.frame.url(desk.start)
+    onward = Html(f'<meta http-equiv="refresh" content="0;url={first}">')
+    link = tag("p", tag("a", "To the review", href=first))
     answer = ReviewPage(desk.frame.page("Welcome", onward, link))
     set_session(answer, desk, desk.sessions.begin(desk.who))
     return answer

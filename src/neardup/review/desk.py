@@ -10,6 +10,7 @@ from typing import Final
 from neardup.report.run_folder import RunRecord
 from neardup.review.frame import PageLink, ReviewFrame
 from neardup.review.journal import DecisionJournal
+from neardup.review.label_desk import LabelDesk
 from neardup.review.run_index import ReviewIndex
 from neardup.review.run_subject import RunSubject
 from neardup.review.sessions import EntryToken, ReviewSessions
@@ -44,6 +45,7 @@ class ReviewDesk:
         port: The port of the server; part of the names by which it can be reached.
         renewed: Gets a new token, when one that was used comes again.
         prefix: What all paths begin with.
+        labels: The pairs that people label; None if none were drawn.
     """
 
     stranger = STRANGER
@@ -56,9 +58,14 @@ class ReviewDesk:
         port: int,
         renewed: Callable[[str], None] = lambda _: None,
         prefix: str = "",
+        labels: LabelDesk | None = None,
     ) -> None:
+        self.labels = labels
+        self.start = ""
+        """The path of the first page."""
         self.subject, self.who, self.prefix = subject, who, prefix
-        self.frame = ReviewFrame(prefix, LINKS, subject.name)
+        links = LINKS if labels is None else (*LINKS, PageLink("label", "Label"))
+        self.frame = ReviewFrame(prefix, links, subject.name)
         self.sessions, self.token = ReviewSessions(), EntryToken(renewed)
         # Cookies are those of a name, whatever the port: two servers must not mix theirs up.
         self.cookie = f"neardup-review-{port}"
@@ -97,3 +104,5 @@ class ReviewDesk:
         """Close all files."""
         self.index.stop()
         self.journal.close()
+        if self.labels is not None:
+            self.labels.close()

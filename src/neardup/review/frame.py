@@ -78,6 +78,7 @@ class ReviewFrame:
         form_token: str = "",
         at: str = "",
         keys: Iterable[KeyHelp] = (),
+        turned: str = "",
     ) -> Html:
         """Return a complete page.
 
@@ -88,6 +89,7 @@ class ReviewFrame:
             form_token: The token of the session's forms.
             at: The path of the page, which is marked in the navigation.
             keys: The keys of this page, besides those of all.
+            turned: What the paths begin with that undo and redo what is done here.
         """
         head = (
             Html('<meta charset="utf-8">'),
@@ -101,7 +103,7 @@ class ReviewFrame:
         )
         body = [
             tag("a", "Skip to the content", href="#content", class_="skip"),
-            *([self._bar(who, form_token, at)] if who else []),
+            *([self._bar(who, form_token, at, turned)] if who else []),
             tag("div", role="status", aria_live="polite", id="status", hidden=True),
             tag("main", *content, id="content", tabindex=-1),
             *([self._keys(keys)] if who else []),
@@ -114,7 +116,7 @@ class ReviewFrame:
         )
         return Html(f"<!doctype html>\n{tag('html', tag('head', *head), shown, lang='en')}\n")
 
-    def _bar(self, who: str, form_token: str, at: str) -> Html:
+    def _bar(self, who: str, form_token: str, at: str, turned: str) -> Html:
         links = (
             tag(
                 "a",
@@ -139,8 +141,8 @@ class ReviewFrame:
         person = tag(
             "div",
             button("?", "Keys", kind="quiet", dialog="keys"),
-            self.form("undo", form_token, button("z", "Undo", kind="quiet")),
-            self.form("redo", form_token, button("y", "Redo", kind="quiet")),
+            self.form(f"{turned}undo", form_token, button("z", "Undo", kind="quiet")),
+            self.form(f"{turned}redo", form_token, button("y", "Redo", kind="quiet")),
             tag("span", tag("bdi", who), class_="who"),
             self.form("logout", form_token, tag("button", "Log out", class_="quiet"), sent=False),
             class_="person",

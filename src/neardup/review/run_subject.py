@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neardup.decisions import fingerprint_run
+from neardup.errors import UsageError
 from neardup.formatting import format_similarity
 from neardup.keys import Key
 from neardup.report.html import name
@@ -36,6 +37,11 @@ class RunSubject:
         content: dict[str, Any] = read_run_record(run)
         self.run, self._key = run, key
         self.record: RunRecord = read_record(run)
+        if self.record.parameters.get("keep") == "none":
+            raise UsageError(
+                f"{run} has kept nothing of its clusters (--keep none), so there is no choice to "
+                "review: run neardup dedup with another --keep"
+            )
         self.name, self.folder = run.resolve().name, run / REVIEW_FOLDER
         self.threshold = 1.0 if self.record.threshold is None else self.record.threshold
         self.fingerprint = fingerprint_run(content)

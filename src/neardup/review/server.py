@@ -14,6 +14,7 @@ from neardup.errors import ParameterError
 from neardup.review.application import create_review
 from neardup.review.browser import open_if_possible
 from neardup.review.desk import ReviewDesk
+from neardup.review.label_desk import LabelDesk
 from neardup.review.subject import ReviewSubject
 
 ADDRESS: Final = "127.0.0.1"
@@ -21,7 +22,14 @@ SHUTDOWN_SECONDS: Final = 3
 MOST_CONNECTIONS: Final = 100
 
 
-def serve_review(subject: ReviewSubject, who: str | None, port: int, opens_browser: bool) -> None:
+def serve_review(
+    subject: ReviewSubject,
+    who: str | None,
+    port: int,
+    opens_browser: bool,
+    labels: LabelDesk | None = None,
+    start: str = "",
+) -> None:
     """Serve the review page of a run or an index until Ctrl-C.
 
     Args:
@@ -29,6 +37,8 @@ def serve_review(subject: ReviewSubject, who: str | None, port: int, opens_brows
         who: The name that decisions are stored under; None for the login name.
         port: The port; 0 for any free one.
         opens_browser: Whether the page is opened in a browser, if there is one.
+        labels: The pairs that people label; None if none were drawn.
+        start: The path of the first page.
     """
     name = check_name(who)
     with _listen(port) as bound:
@@ -40,7 +50,8 @@ def serve_review(subject: ReviewSubject, who: str | None, port: int, opens_brows
         def renew(token: str) -> None:
             print(f"that address was used; a new one:\n{address(token)}", file=sys.stderr)
 
-        desk = ReviewDesk(subject, name, number, renew)
+        desk = ReviewDesk(subject, name, number, renew, labels=labels)
+        desk.start = start
         url = address(desk.token.value)
         print(f"{url}\nThis address works once. Ctrl-C ends the review.", file=sys.stderr)
         config = uvicorn.Config(

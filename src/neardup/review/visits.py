@@ -94,6 +94,7 @@ class Visit:
         at: str = "",
         keys: Iterable[KeyHelp] = (),
         status: int = 200,
+        turned: str = "",
     ) -> Response:
         """Return a page, as `ReviewFrame.page` makes it."""
         page = self.desk.frame.page(
@@ -103,6 +104,7 @@ class Visit:
             form_token=self.session.form_token,
             at=at,
             keys=keys,
+            turned=turned,
         )
         return ReviewPage(page, status)
 

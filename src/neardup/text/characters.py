@@ -51,11 +51,8 @@ class Ranges:
 def load_ranges() -> Ranges:
     """Read the shipped table file."""
     path = Path(__file__).with_name(f"unicode-{UNICODE}.txt")
-    lines = re.findall(
-        r"^([0-9A-F]+) ([0-9A-F]+) (\S) (\d+) ([YNM]) (-?\d+)$",
-        path.read_text(encoding="ascii"),
-        flags=re.MULTILINE,
-    )
+    ranges = path.read_text(encoding="ascii").partition("\ncanonical ")[0].splitlines()
+    lines = [line.split() for line in ranges if not line.startswith("#")]
     first, last, kind, ccc, check, lower = map(list, zip(*lines, strict=True))
     return Ranges(
         [int(f, 16) for f in first],
@@ -84,18 +81,21 @@ def character_table(profile: str) -> CharacterTable:
     for first, last, kind, ccc, check, lower in zip(
         r.first, r.last, r.kind, r.ccc, r.check, r.lower, strict=True
     ):
-        codes = slice(first, last + 1)
-        packed[codes] = CLASS[kind] | (check != "Y") << 3 | combining[ccc] << 4
+        properties = CLASS[kind] | (check != "Y") << 3 | combining[ccc] << 4
         if profile == "aggressive" and kind == "N":
-            packed[codes] |= (ord("0") - np.arange(first, last + 1)).astype(np.uint32) % FOLD << 10
-        elif profile != "conservative":
-            packed[codes] |= lower % FOLD << 10
+            folds = (ord("0") - np.arange(first, last + 1)).astype(np.uint32) % FOLD << 10
+            packed[first : last + 1] = properties | folds
+            continue
+        fold = 0 if profile == "conservative" else lower % FOLD
+        packed[first : last + 1] = properties | fold << 10
     for first, last in DROPPED_BY_PLAIN if profile == "plain" else ():
         packed[first : last + 1] = packed[first : last + 1] & ~CLASSES | CLASS["D"]
+    blocks = packed.reshape(-1, BLOCK)
+    turns = np.append(True, (blocks[1:] != blocks[:-1]).any(axis=1))
     numbers: dict[bytes, int] = {}
-    blocks = (packed[at : at + BLOCK].tobytes() for at in range(0, CODES, BLOCK))
-    stage1 = [numbers.setdefault(block, len(numbers)) for block in blocks]
-    return CharacterTable(np.array(stage1, np.uint16), np.frombuffer(b"".join(numbers), np.uint32))
+    places = [numbers.setdefault(block.tobytes(), len(numbers)) for block in blocks[turns]]
+    stage1 = np.array(places, np.uint16)[np.cumsum(turns) - 1]
+    return CharacterTable(stage1, np.frombuffer(b"".join(numbers), np.uint32))
 
 
 @cache

@@ -13,7 +13,7 @@ from support.redis_index import Raw, fresh_address
 
 from neardup import Index
 from neardup.errors import FormatError
-from neardup.index.redis_store import shared_generation
+from neardup.index.redis_store import buckets, shared_generation
 
 TEXTS = chained(random.Random(5), 40)
 IDS = ids_of(TEXTS)
@@ -71,6 +71,26 @@ def test_members_of_buckets_that_are_lost(index: Index, raw: Raw, seed: int) -> 
     repaired(index)
     assert (decided(index, IDS), asked(index, TEXTS)) == before
     assert all(index.add(id, text).again for id, text in zip(IDS, TEXTS, strict=True))
+
+
+def test_slices_that_a_failover_has_lost(
+    index: Index, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open index has seen more slices than the servers have now: it goes on with those."""
+    before, stored = decided(index, IDS), {key: raw.client.dump(key) for key in raw.keys("*")}
+    monkeypatch.setattr(buckets, "LOAD", 2)
+    monkeypatch.setattr(buckets, "AT_ONCE", 100)
+    texts = [f"{text} and more words" for text in TEXTS]
+    ids = [f"more {id}" for id in IDS]
+    index.add_batch(ids, texts)
+    for key in raw.keys("*"):
+        raw.client.delete(key)
+    for key, value in stored.items():
+        raw.client.restore(key, 0, value)
+    answers = index.submit(ids, texts).result(timeout=30)
+    assert not any(answer.again for answer in answers)
+    assert decided(index, IDS) == before
+    assert index.verify() == []
 
 
 def test_members_of_clusters_that_are_lost(index: Index, raw: Raw) -> None:

@@ -8,7 +8,6 @@ checks.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,11 +20,14 @@ from neardup.index.redis_store.keyspace import NUMBER_BYTES, Keyspace, unpack_nu
 from neardup.index.redis_store.scripts import load_script
 from neardup.index.redis_store.servers import Call, Servers
 
-LOAD: Final = 64
-"""Buckets of a slice, on average. Redis packs hashes of up to 128 (hash-max-listpack-entries)."""
+LOAD: Final = 48
+"""Buckets of a slice, on average; those that are split next have up to twice as many. Redis packs
+hashes of up to 512 (hash-max-listpack-entries), and searches them from the beginning."""
 FIRST_SLICES: Final = 4
-MOST_SPLITS: Final = 64
-"""The most slices that are added to a partition at once."""
+FEWEST_SPLITS, MOST_SPLITS = 4, 64
+"""The fewest and the most slices that are added to a partition at once."""
+AT_ONCE: Final = 1 << 13
+"""Buckets that are asked for together: slices are added in between, and others get a turn."""
 Keys = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 
@@ -49,7 +51,7 @@ class Appended:
     floors: Integers
     """For each key, the number below which its partition has lost members."""
     removals: Integers
-    """For each key, how many removals were begun in its partition."""
+    """For each key, how many removals were begun or ended in its partition."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,6 @@ class SharedBuckets:
         self._servers, self._keyspace, self._identity = servers, keyspace, identity
         self._shift = np.uint64(64 - max(keyspace.partitions.bit_length() - 1, 1))
         self._slices = np.full(keyspace.partitions, FIRST_SLICES, np.int64)
-        self._guard = threading.Lock()
 
     def append(self, keys: Keys, numbers: Integers, *, durable: bool = False) -> Appended:
         """Append each document to its bucket.
@@ -81,12 +82,17 @@ class SharedBuckets:
         """
         members: dict[int, list[int]] = {}
         floors, removals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-        sizes: dict[int, int] = {}
-        for partition, places, reply in self._run("append", keys, numbers, durable=durable):
-            floors[places], sizes[partition], removals[places] = reply[1:4]
-            for at in range(4, len(reply), 2):
-                members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
-        self._split_full(sizes)
+        for begin in range(0, len(keys), AT_ONCE):
+            sizes: dict[int, int] = {}
+            some = slice(begin, begin + AT_ONCE)
+            for partition, found, reply in self._run(
+                "append", keys[some], numbers[some], durable=durable
+            ):
+                places = begin + found
+                floors[places], sizes[partition], removals[places] = reply[1:4]
+                for at in range(4, len(reply), 2):
+                    members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
+            self._split_full(sizes)
         return Appended(members, floors, removals)
 
     def find(self, keys: Keys) -> dict[int, list[int]]:
@@ -122,20 +128,20 @@ class SharedBuckets:
 
     def release(self, keys: Keys, number: int) -> None:
         """Forget that a document was about to be removed: it is."""
-        field = f"leaving:{number}".encode()
         partitions = np.unique(self.partitions_of(keys)).tolist()
+        script, arguments = load_script("release"), [self._identity, number]
         metas = map(self._keyspace.partition_meta, partitions)
-        self._servers.run([Call(key, (b"HDEL", key, field)) for key in metas])
+        self._servers.run([Call.of_script(script, [key], arguments) for key in metas])
 
     def move_out(self, keys: Keys, numbers: Integers, removals: Integers) -> None:
         """Move documents from full buckets to the lists of these.
 
-        Nothing is moved where a removal was begun meanwhile.
+        Nothing is moved where a removal is under way, or was meanwhile.
 
         Args:
             keys: The keys of the buckets.
             numbers: The document of each.
-            removals: How many removals had been begun when the leaders were counted.
+            removals: How many removals had been begun or ended when the leaders were counted.
         """
         script, left = load_script("overflow"), np.arange(len(keys))
         partitions = self.partitions_of(keys)
@@ -190,6 +196,7 @@ class SharedBuckets:
         """
         places: Integers = np.arange(len(keys))
         while len(places):
+            places, later = places[:AT_ONCE], places[AT_ONCE:]
             parts = list(self._parts(name, keys, numbers, places, arguments))
             replies = self._servers.run([part.call for part in parts], durable=durable)
             again: list[Integers] = []
@@ -202,7 +209,7 @@ class SharedBuckets:
                 else:
                     again.append(part.places)
                     self._learn(part.partition, listed[0])
-            places = np.concatenate(again) if again else places[:0]
+            places = np.concatenate([*again, later])
 
     def _parts(
         self,
@@ -243,23 +250,23 @@ class SharedBuckets:
             begin = end
 
     def _learn(self, partition: int, slices: int) -> None:
-        with self._guard:
-            self._slices[partition] = max(self._slices[partition], slices)
+        """Take the number of slices that a script told: a failover may have lost some."""
+        self._slices[partition] = slices
 
     def _split_full(self, sizes: dict[int, int]) -> None:
         """Add slices to the partitions that have more buckets than theirs should hold."""
         calls, parts, script = [], [], load_script("split")
         for partition, buckets in sizes.items():
             slices = int(self._slices[partition])
-            for count in range(slices, min(buckets // LOAD, slices + MOST_SPLITS)):
-                modulus = 1 << count.bit_length()
-                keys = [
-                    self._keyspace.partition_meta(partition),
-                    self._keyspace.key(partition, f"b{count - modulus // 2}"),
-                    self._keyspace.key(partition, f"b{count}"),
-                ]
-                calls.append(Call.of_script(script, keys, [self._identity, count, modulus]))
-                parts.append(partition)
+            added = range(slices, min(buckets // LOAD, slices + MOST_SPLITS))
+            if len(added) < FEWEST_SPLITS:
+                continue
+            keys = [self._keyspace.partition_meta(partition)]
+            for count in added:
+                split = count - (1 << count.bit_length()) // 2
+                keys += [self._keyspace.key(partition, f"b{each}") for each in (split, count)]
+            calls.append(Call.of_script(script, keys, [self._identity, slices]))
+            parts.append(partition)
         for partition, slices in zip(parts, self._servers.run(calls), strict=True):
             if slices != -1:
                 self._learn(partition, slices)

@@ -109,6 +109,7 @@ class DataFrameInput:
             id="id",
             keep=names.get("keep"),
             within=names.get("within"),
+            source=names.get("source"),
             distinguish=apart,
         )
 

@@ -1,8 +1,8 @@
 """Group documents into buckets: in each band, documents with equal keys share a bucket.
 
-A first pass sorts the keys with the rank in their lowest bits, eight bytes a document, and finds
-the documents that may share a bucket; a second pass compares full keys. Only buckets of two or more
-documents are written. Keys that don't fit into memory are sorted in slices.
+A first pass counts keys by their leading bits, and so finds the documents that may share a bucket;
+a second pass sorts their keys. Only buckets of two or more documents are written. Keys are counted,
+and sorted, in slices if memory is short.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ from numpy.typing import NDArray
 
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.lsh.bands import Tables
-from neardup.lsh.buckets import find_shared_keys
+from neardup.lsh.buckets import RepeatedKeys, find_shared_keys
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
-from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.sketch_files import SketchBlock, Sketches
 from neardup.pipeline.stage_files import StageFiles, digest
 from neardup.pipeline.stages.rank import RankedDocuments, count_slice_bits, in_slice
 from neardup.runtime import Progress, map_in_order
 
 BUCKETS_KIND = "buckets"
-KEYS_AT_ONCE = 1 << 16
 BYTES_PER_KEY = 12
-"""About the memory for sorting a document's key."""
+"""About the memory for counting a document's key, and for sorting those that are repeated."""
 BYTES_PER_HELD_KEY = 32
 """The same, if the keys stay in memory for the second pass."""
 BYTES_PER_CANDIDATE = 64
 """About the memory for grouping a document that may share a bucket."""
 
-RankedKeys = tuple[NDArray[np.uint64], NDArray[np.int64]]
+Keys = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+BlockKeys = tuple[int, Keys, Bytes]
+"""The first document of a block, the keys of all, and what is not 0 for those that take part."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class GroupBands:
 
     sketches: Sketches
     ranks: NDArray[np.uint32] | None
-    state: NDArray[np.uint8]
+    state: Bytes
     tables: Tables
     stage: StageFiles
     key: str
@@ -120,72 +122,45 @@ class GroupBands:
         with BlockWriter(path, BUCKETS_KIND, shared=True, key=self.key, band=band) as writer:
             for wanted in range(1 << bits):
                 held = list(self._blocks(band, bits, wanted)) if keys_fit else None
-                may_share = self._may_share(bits, held or self._blocks(band, bits, wanted))
-                more = count_slice_bits(int(np.count_nonzero(may_share)), BYTES_PER_CANDIDATE, room)
+                repeats, again = RepeatedKeys(len(self.sketches) >> bits, bits), 0
+                for _, keys, chosen in held or self._blocks(band, bits, wanted):
+                    again += repeats.add(keys, chosen)
+                more = count_slice_bits(2 * again, BYTES_PER_CANDIDATE, room)
                 for part in range(wanted << more, (wanted + 1) << more):
                     blocks = held or self._blocks(band, bits, wanted)
-                    writer.add(self._buckets(*self._keys(bits + more, part, may_share, blocks)))
+                    found = self._find(repeats, bits + more if more else 0, part, blocks)
+                    writer.add(self._buckets(*found))
             writer.close()
 
-    def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[RankedKeys]:
-        """Yield keys and ranks of the documents in a slice that take part, block by block."""
+    def _blocks(self, band: int, bits: int, wanted: int) -> Iterator[BlockKeys]:
+        """Yield the keys of all blocks; the documents of a slice take part."""
         for block in self.sketches.blocks:
-            ranks = np.arange(block.start, block.end)
-            if self.ranks is not None:
-                ranks = self.ranks[ranks].astype(np.int64)
-            keys = block.keys(self.tables, band)
-            chosen = self.state[ranks] != 0
-            if bits:
-                chosen &= in_slice(keys, bits, wanted)
-            yield keys[chosen], ranks[chosen]
+            keys, takes_part = block.keys(self.tables, band), self._states(block)
+            yield block.start, keys, _in_slice(takes_part, keys, bits, wanted)
 
-    def _may_share(self, bits: int, blocks: Iterable[RankedKeys]) -> NDArray[np.bool_]:
-        """Return by rank whether a document shares the leading bits of its key with another."""
-        low = np.uint64((1 << max(len(self.sketches) - 1, 1).bit_length()) - 1)
-        packed = self._packed(bits, low, blocks)
-        packed.sort()
-        shared = np.zeros(len(self.state), bool)
-        for start in range(0, len(packed), KEYS_AT_ONCE):
-            batch = packed[start : start + KEYS_AT_ONCE + 1]
-            equal = np.flatnonzero((batch[1:] ^ batch[:-1]) <= low)
-            shared[(batch[equal] & low).astype(np.int64)] = True
-            shared[(batch[equal + 1] & low).astype(np.int64)] = True
-        return shared
+    def _states(self, block: SketchBlock) -> Bytes:
+        """Return the state of each document of a block."""
+        if self.ranks is None:
+            return self.state[block.start : block.end]
+        return self.state[self.ranks[block.start : block.end]]
 
-    def _packed(
-        self, bits: int, low: np.uint64, blocks: Iterable[RankedKeys]
-    ) -> NDArray[np.uint64]:
-        """Return the keys of a slice with ranks in their lowest bits, which `low` masks."""
-        # Slices have nearly equal sizes, unless a bucket is hot.
-        packed = np.empty((len(self.sketches) >> bits) * 9 // 8 + KEYS_AT_ONCE, np.uint64)
-        end = 0
-        for keys, ranks in blocks:
-            if end + len(keys) > len(packed):
-                packed = np.concatenate([packed, np.empty(len(packed) // 4 + len(keys), np.uint64)])
-            packed[end : end + len(keys)] = keys << np.uint64(bits) & ~low | ranks.view(np.uint64)
-            end += len(keys)
-        return packed[:end]
-
-    def _keys(
-        self, bits: int, wanted: int, may_share: NDArray[np.bool_], blocks: Iterable[RankedKeys]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    def _find(
+        self, repeats: RepeatedKeys, bits: int, wanted: int, blocks: Iterable[BlockKeys]
+    ) -> tuple[Keys, NDArray[np.uint32]]:
         """Return keys and ranks of the documents in a slice that may share a bucket, by rank."""
-        keys, ranks = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
-        for block_keys, block_ranks in blocks:
-            chosen = may_share[block_ranks]
-            if bits:
-                chosen &= in_slice(block_keys, bits, wanted)
-            keys.append(block_keys[chosen])
-            ranks.append(block_ranks[chosen].astype(np.uint32))
-        all_keys, all_ranks = np.concatenate(keys), np.concatenate(ranks)
-        if self.ranks is not None:
-            order = np.argsort(all_ranks)
-            return all_keys[order], all_ranks[order]
-        return all_keys, all_ranks
+        found, documents = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        for start, keys, chosen in blocks:
+            places = repeats.find(keys, _in_slice(chosen, keys, bits, wanted))
+            found.append(keys[places])
+            documents.append(places + start)
+        all_keys, ranks = np.concatenate(found), np.concatenate(documents).astype(np.uint32)
+        if self.ranks is None:
+            return all_keys, ranks
+        ranks = self.ranks[ranks]
+        order = np.argsort(ranks)
+        return all_keys[order], ranks[order]
 
-    def _buckets(
-        self, keys: NDArray[np.uint64], ranks: NDArray[np.uint32]
-    ) -> dict[str, NDArray[Any]]:
+    def _buckets(self, keys: Keys, ranks: NDArray[np.uint32]) -> dict[str, NDArray[Any]]:
         """Return the columns of the buckets that have a new member, which then is the last one."""
         places, sizes = find_shared_keys(keys)
         ends = np.cumsum(sizes)
@@ -194,6 +169,11 @@ class GroupBands:
             places, sizes = places[np.repeat(has_new, sizes)], sizes[has_new]
             ends = np.cumsum(sizes)
         return {"members": ranks[places], "sizes": sizes, "keys": keys[places[ends - sizes]]}
+
+
+def _in_slice(chosen: Bytes, keys: Keys, bits: int, wanted: int) -> Bytes:
+    """Return what is 0 for documents that are not chosen, or whose keys are not in a slice."""
+    return chosen if bits == 0 else chosen * in_slice(keys, bits, wanted)
 
 
 def same_buckets(ranked: RankedDocuments) -> BucketSlice:

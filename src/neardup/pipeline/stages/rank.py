@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from numpy.typing import NDArray
 from neardup.corpus.documents import concat_keep
 from neardup.errors import UsageError
 from neardup.in_memory import count_undated, order_by_policy
-from neardup.lsh.buckets import find_shared_keys
+from neardup.lsh.buckets import RepeatedKeys, find_shared_keys
 from neardup.options import Options
 from neardup.overrides import Overrides
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows
-from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.sketch_files import SketchBlock, Sketches
 from neardup.pipeline.sorting import Sorter
 from neardup.runtime import Progress
 
@@ -72,7 +73,7 @@ def rank_documents(
             "split the input, and use --against"
         )
     policy, undated = options.keep_policy, 0
-    if policy.name == "first" and not len(preferred):
+    if policy.name in ("first", "none") and not len(preferred):
         return Ranking()
     values = None
     if policy.column:
@@ -172,8 +173,13 @@ def _find_copies(
     room = budget.share(2)
     bits = count_slice_bits(len(sketches), BYTES_PER_HASH, room)
     for wanted in range(1 << bits):
+        repeats = RepeatedKeys(len(sketches) >> bits, bits)
+        for block in sketches.blocks:
+            first, _ = block.column("content")
+            repeats.add(first, _usable(block, first, bits, wanted))
         most = room // BYTES_PER_HASH
-        batches = _read_batches(sketches, ranking, bits, wanted, most, alone)
+        read = partial(_read_batches, sketches, ranking, repeats, bits, wanted, most, alone)
+        batches = read()
         batch, following = next(batches), next(batches, None)
         if following is None:
             yield batch.copies()
@@ -182,16 +188,30 @@ def _find_copies(
         while following is not None:
             best = HashedRanks.join([best, following]).without_copies()
             following = next(batches, None)
-        for batch in _read_batches(sketches, ranking, bits, wanted, most, alone):
+        for batch in read():
             yield HashedRanks.join([best, batch]).copies()
 
 
-def _read_batches(
-    sketches: Sketches, ranking: Ranking, bits: int, wanted: int, most: int, alone: Ranks
-) -> Iterator[HashedRanks]:
-    """Yield the usable documents of a slice, at most about `most` at once; at least one batch.
+def _usable(
+    block: SketchBlock, hashes: NDArray[np.uint64], bits: int, wanted: int
+) -> NDArray[np.uint8]:
+    """Return 1 for documents that take part and whose hashes are in a slice, 0 for others."""
+    usable: NDArray[np.bool_] = block.usable() & in_slice(hashes, bits, wanted)
+    return usable.view(np.uint8)
 
-    Those in `alone` are left out.
+
+def _read_batches(
+    sketches: Sketches,
+    ranking: Ranking,
+    repeats: RepeatedKeys,
+    bits: int,
+    wanted: int,
+    most: int,
+    alone: Ranks,
+) -> Iterator[HashedRanks]:
+    """Yield the usable documents of a slice that may have copies, at most about `most` at once.
+
+    At least one batch. Those in `alone` are left out.
     """
     empty = np.empty(0, np.uint64)
     parts, count = [HashedRanks(empty, empty, np.empty(0, np.int64))], 0
@@ -200,7 +220,7 @@ def _read_batches(
             batch, parts, count = HashedRanks.join(parts), [], 0
             yield batch
         first, second = block.column("content")
-        chosen = np.flatnonzero(block.usable() & in_slice(first, bits, wanted))
+        chosen = repeats.find(first, _usable(block, first, bits, wanted))
         ranks = ranking.of(chosen + block.start)
         if len(alone):
             shared = ~np.isin(ranks, alone)

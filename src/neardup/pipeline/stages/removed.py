@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -25,21 +25,48 @@ Integers = NDArray[np.int64]
 class RemovedBatch:
     """Consecutive removed documents, in input order, with their witnesses.
 
-    An unknown witness is -1, its similarity NaN.
+    An unknown witness is -1, its similarity NaN. The clusters are named by kept documents, or with
+    --keep none by those that would be kept.
     """
 
     documents: Integers
     witnesses: Integers
+    clusters: Integers
     similarity: NDArray[np.float64]
     exact: NDArray[np.bool_]
 
+    def take(self, chosen: slice | NDArray[np.bool_]) -> RemovedBatch:
+        """Return some of the documents."""
+        return RemovedBatch(*(getattr(self, one.name)[chosen] for one in fields(self)))
+
+    @classmethod
+    def empty(cls) -> RemovedBatch:
+        """Return no documents."""
+        none = np.empty(0, np.int64)
+        return cls(none, none, none, np.empty(0), np.empty(0, bool))
+
+    @classmethod
+    def join(cls, batches: Sequence[RemovedBatch]) -> RemovedBatch:
+        """Return the documents of one batch or more, in their order."""
+        columns = ([getattr(batch, one.name) for batch in batches] for one in fields(cls))
+        return cls(*map(np.concatenate, columns))
+
 
 class RemovedDocuments:
-    """All removed documents with their witnesses, and the clusters that these make."""
+    """All removed documents with their witnesses, and the clusters that these make.
 
-    def __init__(self, folder: Path, budget: Budget) -> None:
+    Args:
+        folder: For files, if they are many.
+        budget: The memory.
+        keeps_none: Whether `remove_leaders` will remove the witnesses, too.
+    """
+
+    def __init__(self, folder: Path, budget: Budget, keeps_none: bool = False) -> None:
         self._removed = Sorter(folder / "removed", budget.share(4), carries=True)
         self._clusters = Sorter(folder / "clusters", budget.share(4))
+        self._copies: Sorter | None = None
+        if keeps_none:
+            self._copies = Sorter(folder / "witnessed", budget.share(4), carries=True)
         self.count = 0
 
     def add(
@@ -53,7 +80,32 @@ class RemovedDocuments:
         keys = removed << np.uint64(32) | kept << np.uint64(1) | np.uint64(exact)
         self._removed.add(keys, similarity)
         self._clusters.add(kept << np.uint64(32) | removed)
+        if self._copies is not None:
+            copies = kept << np.uint64(32) | removed << np.uint64(1) | np.uint64(exact)
+            self._copies.add(copies, similarity)
         self.count += len(documents)
+
+    def remove_leaders(self, first_new: int) -> Integers:
+        """Remove the witnesses too, with the first of their copies as witness; return them.
+
+        Does nothing unless that was asked for. Documents before `first_new` stay.
+        """
+        removed = [np.empty(0, np.int64)]
+        if self._copies is None:
+            return removed[0]
+        last = -1
+        for keys, similarity in _read_windows(self._copies):
+            assert similarity is not None  # noqa: S101  # this sorter carries them
+            leaders, first = np.unique((keys >> np.uint64(32)).astype(np.int64), return_index=True)
+            # The copies of a document may be in several windows.
+            chosen = (leaders != last) & (leaders >= first_new)
+            last = int(leaders[-1])
+            copies = keys[first[chosen]] & np.uint64(0xFFFFFFFF)
+            key = leaders[chosen].astype(np.uint64) << np.uint64(32) | copies
+            self._removed.add(key, similarity[first[chosen]])
+            removed.append(leaders[chosen])
+            self.count += len(key)
+        return np.concatenate(removed)
 
     def add_unwitnessed(self, documents: Integers) -> None:
         """Add removed documents whose witness is unknown."""
@@ -67,7 +119,10 @@ class RemovedDocuments:
             witnesses, documents = split_pairs(keys)
             witnesses[witnesses == NO_WITNESS] = -1
             assert values is not None  # noqa: S101  # this sorter carries them
-            yield RemovedBatch(documents, witnesses, values, (keys & EXACT_BIT) == 1)
+            # Without kept documents the ranks are the input order: the first names the cluster.
+            clusters = witnesses if self._copies is None else np.minimum(witnesses, documents)
+            exact = (keys & EXACT_BIT) == 1
+            yield RemovedBatch(documents, witnesses, clusters, values, exact)
 
     def clusters(self) -> Iterator[tuple[Integers, Integers]]:
         """Yield the kept documents that have copies, in input order, and how many each has."""
@@ -87,6 +142,8 @@ class RemovedDocuments:
     def close(self) -> None:
         self._removed.close()
         self._clusters.close()
+        if self._copies is not None:
+            self._copies.close()
 
 
 def _read_windows(sorter: Sorter) -> Iterator[Records]:
@@ -104,11 +161,12 @@ def collect_removed(
     ranking: Ranking,
     exact: bool,
     first_new: int,
-) -> None:
+) -> Integers:
     """Add the documents of decided pairs, and identical copies, to the removed documents.
 
     A copy of a removed document gets that document's witness. Documents before `first_new` are of
-    an earlier corpus, of which nothing is removed.
+    an earlier corpus, of which nothing is removed. Return the documents that were decided to be
+    kept, and are removed with --keep none.
     """
     removed, identical = SortedStream(decided), SortedStream(iter(copies))
     known = np.empty(0, np.uint64), np.empty(0)
@@ -132,6 +190,7 @@ def collect_removed(
         verdicts.add(copy[is_removed], ranking.documents(witness[pair]), known[1][pair], exact)
         ones = np.ones(np.count_nonzero(is_kept))
         verdicts.add(copy[is_kept], ranking.documents(leader[is_kept]), ones, True)
+    return verdicts.remove_leaders(first_new)
 
 
 def _next_document(bound: int) -> int:

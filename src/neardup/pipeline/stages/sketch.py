@@ -16,7 +16,7 @@ from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.column_check import check_columns
+from neardup.corpus.column_check import check_columns, check_new_columns
 from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import Chunk, parse_chunk
@@ -459,6 +459,8 @@ def sketch_inputs(
             )
             if not bad:
                 check_columns(job.inputs, job.columns)
+                if job.annotate is not None:
+                    check_new_columns(job.inputs)
                 look = None if maker else first
                 made_by = maker or default_maker(job)
                 check_disk(job, folder, shards, earlier_shards, progress, made_by, look)

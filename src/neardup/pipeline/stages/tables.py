@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from neardup.corpus.annotations import Annotate
 from neardup.corpus.documents import make_strings
 from neardup.corpus.one_file import KeptRows, write_one_file
 from neardup.corpus.read import parse_rows
@@ -27,6 +28,7 @@ from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.sketch_files import Sketches
+from neardup.pipeline.stages.annotate import StoredAnnotations
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress
@@ -92,7 +94,7 @@ def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, ob
         "witness_file": witness_file,
         "witness_row": witness_row,
         "similarity": to_arrow(batch.similarity[known]),
-        "cluster": to_arrow(witnesses),
+        "cluster": to_arrow(batch.clusters[known]),
     }
     return {
         "id": lookup.names(batch.documents),
@@ -172,7 +174,7 @@ class WriteKept:
         for place, rows in items:
             edit = None if self.edit is None else self.edit(place)
             path = self.folder / rows.file.kept_name
-            write_kept(rows.file, rows.keep, path, advance, threads, edit)
+            write_kept(rows.file, rows.keep, path, advance, threads, edit, rows.annotate)
             yield place
 
 
@@ -183,11 +185,13 @@ def write_kept_files(
     kept: NDArray[np.bool_],
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
+    annotations: Path | None = None,
 ) -> None:
     """Write kept/: a copy of every input without the rows of removed and rejected documents.
 
     With `job.kept_file`, it is one file with the rows of all inputs, in the order of the inputs.
-    `edit` returns the rows of a file that get another text, for the number of the file.
+    `edit` returns the rows of a file that get another text, for the number of the file. The new
+    columns of the rows are in the file `annotations`, if they get any.
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
@@ -195,16 +199,24 @@ def write_kept_files(
         place: kept[catalogue.starts[place] : catalogue.starts[place + 1]]
         for place in range(catalogue.new, len(catalogue.files))
     }
+
+    def annotate(place: int) -> Annotate | None:
+        start = int(catalogue.starts[place])
+        return None if annotations is None else StoredAnnotations(annotations, start)
+
     if job.kept_file is not None:
         order = {file: number for number, file in enumerate(job.inputs)}
         rows = [
-            KeptRows(catalogue.files[place], masks[place], edit and edit(place))
+            KeptRows(catalogue.files[place], masks[place], edit and edit(place), annotate(place))
             for place in sorted(masks, key=lambda place: order[catalogue.files[place]])
         ]
         path = folder / job.kept_file.name
         write_one_file(rows, job.kept_file, path, progress.advance, job.workers)
         return
-    items = [(place, KeptRows(catalogue.files[place], mask)) for place, mask in masks.items()]
+    items = [
+        (place, KeptRows(catalogue.files[place], mask, annotate=annotate(place)))
+        for place, mask in masks.items()
+    ]
     for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
         pass
     if job.backend.is_remote:
@@ -227,7 +239,7 @@ def sample_clusters(
     other: list[tuple[int, int, float]] = []
     for batch in verdicts:
         for kept, copies in chosen.items():
-            places = np.flatnonzero(batch.witnesses == kept)
+            places = np.flatnonzero((batch.clusters == kept) & (batch.documents != kept))
             least = places[np.argsort(batch.similarity[places], kind="stable")[:SAMPLED_COPIES]]
             found = zip(
                 batch.similarity[least].tolist(), batch.documents[least].tolist(), strict=True
@@ -317,7 +329,8 @@ def read_texts(catalogue: Catalogue, documents: list[int]) -> pa.Array:
     """Read the beginnings of documents' texts again; null where that fails."""
     texts: dict[int, str] = {}
     sketches = catalogue.sketches
-    for shard in np.unique(np.searchsorted(sketches.starts, documents, side="right") - 1).tolist():
+    shards = np.searchsorted(sketches.starts, documents, side="right") - 1
+    for shard in sorted(set(shards.tolist())):
         start, end = sketches.starts[shard : shard + 2].tolist()
         wanted = {document for document in documents if start <= document < end}
         if isinstance(stored := sketches.shards[shard], StoredShard):

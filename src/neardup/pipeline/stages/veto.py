@@ -20,7 +20,7 @@ from neardup.pipeline.stages.band import CANDIDATE, BucketFiles, band_documents
 from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
 from neardup.pipeline.stages.rank import RankedDocuments, rank_and_collapse
-from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments, collect_removed
+from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
 from neardup.pipeline.stages.tables import CatalogueLookup, removed_columns, write_samples
 from neardup.runtime import Progress
 
@@ -71,7 +71,8 @@ class Undistinguished:
 
     def decide(self, job: Job, compare: PairComparer, progress: Progress) -> RemovedDocuments:
         """Return the documents that would be removed."""
-        ranked, removed = self.ranked, RemovedDocuments(self.folder, job.budget)
+        ranked, keeps_none = self.ranked, job.options.keep_policy.keeps_none
+        removed = RemovedDocuments(self.folder, job.budget, keeps_none)
         decided = decide_documents(job, self.folder, ranked, self.buckets, compare, progress)
         exact, first_new = job.options.verify == "exact", ranked.sketches.first_new
         collect_removed(removed, decided.pairs, ranked.copies, ranked.ranking, exact, first_new)
@@ -94,7 +95,7 @@ def write_vetoed(
     sampled: dict[int, list[tuple[float, int]]] = {}
     with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
         for batch in removed:
-            batch = _choose(batch, kept[batch.documents])
+            batch = batch.take(kept[batch.documents])
             table.add(removed_columns(catalogue, batch))
             count += len(batch.documents)
             for document, witness, similarity in zip(
@@ -112,12 +113,3 @@ def write_vetoed(
     write_samples(folder / "vetoed-samples.parquet", lookup, witnesses, sampled)
     removed.close()
     return count
-
-
-def _choose(batch: RemovedBatch, chosen: NDArray[np.bool_]) -> RemovedBatch:
-    return RemovedBatch(
-        batch.documents[chosen],
-        batch.witnesses[chosen],
-        batch.similarity[chosen],
-        batch.exact[chosen],
-    )

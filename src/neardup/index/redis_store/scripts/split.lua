@@ -1,26 +1,37 @@
 #!lua flags=allow-oom
--- Add a slice, and move into it the buckets of another one that belong there.
--- KEYS: meta, the slice to split, the new slice. ARGV: identity, number of slices, and the power of
--- two that addresses in both slices are taken modulo. Returns the number of slices.
+-- Add slices, and move into each the buckets of another one that belong there.
+-- KEYS: meta; then for each new slice: the slice to split, the new one. ARGV: identity, number of
+-- slices. Returns the number of slices; nothing is done if that is another one.
 local meta = redis.call('HMGET', KEYS[1], 'identity', 'slices')
 if meta[1] ~= ARGV[1] then return -1 end
-local slices, modulus = tonumber(ARGV[2]), tonumber(ARGV[3])
 if meta[2] ~= ARGV[2] then return tonumber(meta[2]) end
--- The addresses of all buckets of a slice are equal but for one bit, of one byte of their keys.
-local place, bit = 8, modulus / 2
-while bit > 128 do place, bit = place - 1, bit / 256 end
-local listed, moved, left = redis.call('HGETALL', KEYS[2]), {}, {}
-for at = 1, #listed, 2 do
-  local key = listed[at]
-  if string.byte(key, place) % (2 * bit) >= bit then
-    moved[#moved + 1], moved[#moved + 2] = key, listed[at + 1]
-    left[#left + 1] = key
+local slices, modulus = tonumber(ARGV[2]), 1
+
+local function delete(slice, keys)
+  -- Lua passes a few thousand arguments at most.
+  for at = 1, #keys, 1000 do
+    redis.call('HDEL', slice, unpack(keys, at, math.min(at + 999, #keys)))
   end
 end
--- Lua passes a few thousand arguments at most.
-for at = 1, #left, 1000 do
-  redis.call('HSET', KEYS[3], unpack(moved, 2 * at - 1, math.min(2 * at + 1998, #moved)))
-  redis.call('HDEL', KEYS[2], unpack(left, at, math.min(at + 999, #left)))
+
+for at = 2, #KEYS, 2 do
+  -- The addresses of all buckets of a slice are equal but for one bit, of one byte of their keys:
+  -- they are taken modulo the power of two above the number of slices.
+  while modulus <= slices do modulus = 2 * modulus end
+  local place, bit = 8, modulus / 2
+  while bit > 128 do place, bit = place - 1, bit / 256 end
+  local from, to, staying, moved = KEYS[at], KEYS[at + 1], {}, {}
+  for _, key in ipairs(redis.call('HKEYS', from)) do
+    local keys = string.byte(key, place) % (2 * bit) < bit and staying or moved
+    keys[#keys + 1] = key
+  end
+  if #moved > 0 then
+    -- No member passes through Lua: the slice is copied, and either loses what the other one keeps.
+    redis.call('COPY', from, to, 'REPLACE')
+    delete(to, staying)
+    delete(from, moved)
+  end
+  slices = slices + 1
 end
-redis.call('HSET', KEYS[1], 'slices', slices + 1)
-return slices + 1
+redis.call('HSET', KEYS[1], 'slices', slices)
+return slices
