@@ -131,7 +131,6 @@ def test_what_is_not_supported_has_one_error_with_a_cure(place: str, posts: Path
         ("index", "reindex", place, "--forget"),
         ("index", "convert", place, "--bits", "8"),
         ("index", "add", place, posts, "-o", "out"),
-        ("index", "build", place, "--from", "run"),
         ("dedup", posts, "-o", "out", "--against", place),
     ]
     for command in commands:

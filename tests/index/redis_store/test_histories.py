@@ -294,6 +294,46 @@ def test_two_leaders_are_removed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     world.close()
 
 
+def test_a_document_is_added_while_a_leader_is_removed(narrow: World) -> None:
+    """It left the bucket, since the leader was there still; then nobody led it."""
+    one, other = pair(narrow)
+    first, *rest = variants(6)
+    (number,) = add(one, first)
+    interject(other, "withdraw", lambda: add(one, *rest))
+    other.removal.remove([number])
+    check(narrow)
+
+
+def test_a_leader_is_removed_before_a_document_that_met_it_leaves_the_bucket(
+    narrow: World,
+) -> None:
+    """The removal had begun when the leaders were counted, and was over when the other one left."""
+    one, other = pair(narrow)
+    first, *rest = variants(6)
+    (number,) = add(one, first)
+    other.removal._make_room(number)
+
+    def go_on() -> None:
+        assert other.removal.store.withdraw(number, b"test")
+        other.removal._finish(number)
+
+    interject(one, "overflow", go_on)
+    add(one, *rest)
+    check(narrow)
+
+
+def test_a_removal_that_failed_at_once_does_not_keep_a_document_from_leading(
+    narrow: World,
+) -> None:
+    """It was said to leave, and stayed: no bucket led by it then was any more."""
+    one, other = pair(narrow)
+    first, *rest = (add(one, text)[0] for text in variants(6))
+    for number in rest:
+        other.removal._make_room(number)
+    one.removal.remove([first])
+    check(narrow)
+
+
 def test_a_leader_that_is_given_up_takes_those_with_it_that_were_not_compared(
     narrow: World,
 ) -> None:

@@ -38,7 +38,6 @@ NOT_ON_REDIS: Final = {
     "another operating point": "make another index (?name=NAME) with it, and add the files again",
     "another specification": "make another index (?name=NAME) with it, and add the files again",
     "an increment (-o)": "leave out -o, or use an index in a folder",
-    "what a run has saved (--from)": "give the files that the run has read",
     "a review": "neardup index export it, neardup index import that into a folder, and review this",
     "an earlier corpus (--against)": "give the files that were added to it",
 }

@@ -51,7 +51,7 @@ class Appended:
     floors: Integers
     """For each key, the number below which its partition has lost members."""
     removals: Integers
-    """For each key, how many removals were begun in its partition."""
+    """For each key, how many removals were begun or ended in its partition."""
 
 
 @dataclass(frozen=True)
@@ -128,20 +128,20 @@ class SharedBuckets:
 
     def release(self, keys: Keys, number: int) -> None:
         """Forget that a document was about to be removed: it is."""
-        field = f"leaving:{number}".encode()
         partitions = np.unique(self.partitions_of(keys)).tolist()
+        script, arguments = load_script("release"), [self._identity, number]
         metas = map(self._keyspace.partition_meta, partitions)
-        self._servers.run([Call(key, (b"HDEL", key, field)) for key in metas])
+        self._servers.run([Call.of_script(script, [key], arguments) for key in metas])
 
     def move_out(self, keys: Keys, numbers: Integers, removals: Integers) -> None:
         """Move documents from full buckets to the lists of these.
 
-        Nothing is moved where a removal was begun meanwhile.
+        Nothing is moved where a removal is under way, or was meanwhile.
 
         Args:
             keys: The keys of the buckets.
             numbers: The document of each.
-            removals: How many removals had been begun when the leaders were counted.
+            removals: How many removals had been begun or ended when the leaders were counted.
         """
         script, left = load_script("overflow"), np.arange(len(keys))
         partitions = self.partitions_of(keys)

@@ -18,6 +18,7 @@ from neardup.index.redis_store.shared_generation import (
     finish_creation,
     read_meta,
 )
+from neardup.index.redis_store.shared_loader import SharedLoader
 from neardup.index.settings import IndexSettings, new_options
 from neardup.keys import Key
 from neardup.spec import Spec
@@ -55,10 +56,8 @@ def check_settings(
 
 
 @contextmanager
-def new_index(
-    address: RedisAddress, settings: IndexSettings, key: Key | None = None
-) -> Iterator[SharedGeneration]:
-    """Make an index, and yield it to be loaded; no other process opens it before the block ends."""
+def new_index(address: RedisAddress, settings: IndexSettings) -> Iterator[SharedLoader]:
+    """Make an index of what the block loads; no other process opens it before the block ends."""
     servers = Servers(address)
     try:
         if not create_index(servers, settings, loading=True):
@@ -67,7 +66,9 @@ def new_index(
             )
         meta = read_meta(servers) or {}
         finish_creation(servers, meta)
-        yield SharedGeneration(servers, meta, key, OpenOptions(), read_only=True)
+        loader = SharedLoader(servers, meta)
+        yield loader
+        loader.finish()
     finally:
         servers.close()
 

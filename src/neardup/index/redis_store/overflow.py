@@ -2,9 +2,10 @@
 
 They wait in a list of the bucket, and lead it when one of the first is removed: before that is
 withdrawn, so that at any moment the first kept ones are in the bucket. Two removals know of each
-other, and none takes a document for a leader that leaves. A document is not moved to the list if a
-removal was begun after its leaders were counted. Buckets with such a list are the hot ones; each
-partition lists them.
+other, and none counts on a leader that leaves; but that leads, too, since its removal may fail. A
+document is not moved to the list if a leader is about to be removed, or if a removal was begun or
+ended after the leaders were counted. Buckets with such a list are the hot ones; each partition
+lists them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Overflow:
 
         Args:
             pairs: The key of a bucket, a document, and how many removals had been begun in the
-                partition when the leaders of the bucket were counted.
+                partition, or had ended, when the leaders of the bucket were counted.
         """
         if pairs:
             keys = np.array([key for key, _, _ in pairs], np.uint64)
@@ -75,9 +76,9 @@ class Overflow:
         kept = {number for number, state in states.items() if state.kind == KEPT}
         found: list[tuple[int, int]] = []
         for place, listed in waiting.items():
-            able = (kept & (listed | members[place])) - held.leaving[place]
-            first = sorted(able)[:limit]
-            found += [(place, number) for number in first if number not in members[place]]
+            able = sorted(kept & (listed | members[place]))
+            leading = _first_staying(able, held.leaving[place], limit)
+            found += [(place, number) for number in leading if number not in members[place]]
         chosen = keys[[place for place, _ in found]]
         return chosen, np.array([number for _, number in found], np.int64)
 
@@ -92,3 +93,13 @@ class Overflow:
         """Return how many buckets have, or had, more kept documents than the limit."""
         hot = [self._keyspace.hot(each) for each in range(self._keyspace.partitions)]
         return sum(self._servers.run([Call(key, (b"SCARD", key)) for key in hot]))
+
+
+def _first_staying(numbers: Sequence[int], leaving: set[int], count: int) -> Sequence[int]:
+    """Return the first numbers, so that `count` of them are not among those that leave."""
+    staying = 0
+    for place, number in enumerate(numbers):
+        if staying == count:
+            return numbers[:place]
+        staying += number not in leaving
+    return numbers

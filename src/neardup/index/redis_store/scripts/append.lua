@@ -4,7 +4,8 @@
 -- An entry has 2 bytes for the place of its slice in KEYS after meta (from 0), 8 for the bucket's
 -- key, 1 for the turn, 4 for the document's number. A bucket has one entry of a document, that of
 -- the last turn. Appending twice changes nothing.
--- Returns the number of slices, the floor, the number of buckets, how many removals were begun; then
+-- Returns the number of slices, the floor, the number of buckets, how many removals were begun or
+-- ended; then
 -- place of entry and members of each bucket that had some. Only the number of slices if that is
 -- another one.
 local meta = redis.call('HMGET', KEYS[1], 'identity', 'slices', 'floor', 'removals')
