@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from neardup.decided_run import apply_decisions
     from neardup.errors import FilterFull as FilterFull
     from neardup.errors import FormatError as FormatError
     from neardup.errors import NeardupError as NeardupError
@@ -75,6 +76,7 @@ _HOMES = {
     "Spec": "neardup.spec",
     "WeightedMinHash": "neardup.sketch.weighted",
     "add_files": "neardup.increments",
+    "apply_decisions": "neardup.decided_run",
     "common_passages": "neardup.text.passages",
     "dedup": "neardup.in_memory",
     "dedup_files": "neardup.file_run",
@@ -114,6 +116,7 @@ __all__ = [
     "WeightedMinHash",
     "__version__",
     "add_files",
+    "apply_decisions",
     "common_passages",
     "dedup",
     "dedup_files",

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.redis_index import fresh_address
 
 import neardup
 from neardup.errors import FormatError, MissingInput, UsageError
@@ -136,3 +137,13 @@ def test_foreign_and_later_files(tmp_path):
         writer.close()
     with pytest.raises(FormatError, match="version 4"):
         import_index(tmp_path / "later", tmp_path / "b")
+
+
+def test_an_index_with_a_secret_key_is_imported_without_it(tmp_path):
+    key, place = b"0123456789abcdef", fresh_address()
+    with neardup.Index.open(tmp_path / "ix", hash="siphash", key=key) as index:
+        index.add_batch(["1", "2"], ["one two three four five six"] * 2)
+        index.export(tmp_path / "export")
+    assert import_index(tmp_path / "export", place) == 2
+    with neardup.Index.open(place, key=key) as imported:
+        assert imported.get("2").duplicate_of == "1" and imported.verify() == []

@@ -7,9 +7,11 @@ import json
 import pytest
 from support.command_line import edited, table, write_jsonl
 from support.command_line import neardup as command
+from support.redis_index import fresh_address
 
 import neardup
 from neardup.errors import MissingInput, ParameterError, UsageError
+from neardup.index import from_run
 from neardup.index.from_run import load_sketches
 
 TEXTS = [edited(n) for n in range(30)]
@@ -132,3 +134,29 @@ def test_runs_with_unsupported_options_are_refused(tmp_path):
             load_sketches(out, tmp_path / "index", {})
     with pytest.raises(MissingInput, match="--save-sketches"):
         load_sketches(tmp_path, tmp_path / "index", {})
+
+
+@pytest.mark.parametrize("options", [(), ("--keep", "last"), ("--bits", "8")])
+def test_a_run_is_loaded_into_redis_as_into_a_folder(tmp_path, monkeypatch, options):
+    monkeypatch.setattr(from_run, "AT_ONCE", 7)  # witnesses are stored after some of their copies
+    out, place = run(tmp_path, *options), fresh_address()
+    ran = command("index", "build", place, "--from", out, "--json")
+    assert ran.code == 0, ran.err
+    folder = load_sketches(out, tmp_path / "index", {})
+    with neardup.Index.open(place) as shared, neardup.Index.open(tmp_path / "index") as index:
+        assert shared.verify() == []
+        assert (len(shared), shared.stats().kept) == (folder.documents, folder.kept)
+        for row in ROWS:
+            one, other = shared.get(row["id"]), index.get(row["id"])
+            assert (one is None) == (other is None)
+            if one is not None:
+                assert (one.number, one.duplicate_of) == (other.number, other.duplicate_of)
+                assert (one.similarity, one.exact) == (other.similarity, other.exact)
+        texts = [row["text"] for row in ROWS]
+        asked = [
+            [(one.status, one.duplicate_of) for one in each.query_batch(texts)]
+            for each in (shared, index)
+        ]
+        assert asked[0] == asked[1]
+        assert shared.add("next", "a text that is new here").cluster == folder.documents + 1
+    assert "holds an index" in command("index", "build", place, "--from", out).err

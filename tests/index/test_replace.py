@@ -1,13 +1,19 @@
-"""Replacing a document by one of equal content: metadata and text change, and nothing else."""
+"""Replacing a document: by one of equal content, where metadata and text change, and by another."""
 
 from __future__ import annotations
 
+import random
 import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import batch_engine
 from support.disks import full_disk
+from support.index_corpora import corpora, decided, filled, ids_of
+from support.redis_index import fresh_address
+from support.strategies import examples
 
 from neardup import Index
 from neardup.errors import OutputError
@@ -161,3 +167,35 @@ def test_a_full_disk_changes_nothing(index: Index) -> None:
     assert (index.get("a").metadata, index.text("a")) == ({"n": 1}, TEXT)
     assert index.add("a", LOUD, metadata={"n": 2}, replace=True).again
     assert index.verify() == []
+
+
+HALVES = {"shingle": "word:1", "threshold": 0.4, "bands": 64, "rows": 1, "slots": 64}
+
+
+@pytest.mark.parametrize("on_redis", [False, True], ids=["folder", "Redis"])
+def test_a_copy_that_stays_leads_before_later_documents(tmp_path: Path, *, on_redis: bool) -> None:
+    first, last = (" ".join(f"{name}{at}" for at in range(10)) for name in "ab")
+    with Index.open(fresh_address() if on_redis else tmp_path / "ix", **HALVES) as index:
+        index.add_batch(["1", "2", "3"], [f"{first} more", first, last])
+        assert [index.get(id).status for id in "123"] == ["new", "duplicate", "new"]
+        answer = index.add("1", f"{first} {last}", replace=True)
+        assert index.get("2").status == "new"
+        assert (answer.duplicate_of, answer.similarity) == ("2", 0.5), "of 2 and 3, the first"
+        assert index.verify() == []
+
+
+@given(texts=corpora(12, 30), at=st.integers(0, 4), chance=st.integers(0, 2**32))
+@settings(max_examples=examples(12))
+def test_replacing_is_removing_and_adding(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], at: int, chance: int
+) -> None:
+    folder, chosen = tmp_path_factory.mktemp("replace"), random.Random(chance)
+    one, other = (chosen.choice(texts).split() for _ in range(2))
+    text, point = " ".join(one[:15] + other[15:]), {"shingle": "word:2", "threshold": 0.3}
+    with filled(folder / "a", texts, **point) as a, filled(folder / "b", texts, **point) as b:
+        a.add(str(at), text, replace=True)
+        if text != texts[at]:
+            b.remove(str(at))
+            b.add(str(at), text)
+        assert decided(a, ids_of(texts)) == decided(b, ids_of(texts))
+        assert a.verify() == []

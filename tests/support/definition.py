@@ -291,8 +291,9 @@ class Definition:
         # 1 and 2: a kept witness of better rank, similar enough, with no chain in between; with
         # --keep none one that is removed too.
         dropped, staying = self._decided("drop"), self._decided("keep", "prefer")
-        remaining, none = {*got.kept, *self.old} - dropped, self.asked["keep"] == "none"
-        assert staying <= remaining
+        assert staying <= set(got.kept)
+        none = self.asked["keep"] == "none"
+        remaining = {*got.kept, *self.old} - self._named_by("drop")
         for id, (witness, similarity, exact) in got.removed.items():
             assert (witness is None) == (id in dropped)
             if witness is None:
@@ -328,9 +329,11 @@ class Definition:
 
     def _decided(self, *actions: str) -> set[str]:
         """The new documents, none of them empty, that a decision is about."""
+        return self._named_by(*actions) & self.place.keys() - self.old
+
+    def _named_by(self, *actions: str) -> set[str]:
         about = self.decisions.by_document
-        named = {id for id, one in about.items() if one.action in actions}
-        return named & self.place.keys() - self.old
+        return {id for id, one in about.items() if one.action in actions}
 
     def _rank(self, id: str) -> tuple[bool, bool, int]:
         new = id not in self.old

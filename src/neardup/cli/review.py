@@ -37,6 +37,15 @@ def review(
             default="none",
         ),
     ] = None,
+    apply: Annotated[
+        Path | None,
+        option(
+            "OUT",
+            "Make the run again with the decisions, in the folder OUT, and end. RUN stays as it "
+            "is; only what the decisions change is decided again.",
+            default="none",
+        ),
+    ] = None,
     who: Annotated[
         str | None,
         option("NAME", "The name that decisions are stored under.", default="your login name"),
@@ -106,7 +115,7 @@ def review(
         _go_to_service(where, opens_browser=not no_open)
         return
     asked = LabelRequest(label, seen, export_labels, labels_as, import_labels, agreement)
-    if export is None and not asked.ends:
+    if export is None and apply is None and not asked.ends:
         require_pages()
     with _open_subject(where, key_file) as subject:
         if export is not None:
@@ -114,6 +123,9 @@ def review(
 
             count = open_journal(subject).write(export)
             print(f"{export}: {count:,} decisions", file=sys.stderr)
+        if apply is not None:
+            _apply_decisions(subject, apply, key_file)
+        if export is not None or apply is not None:
             return
         labels = open_label_desk(subject, asked)
         if labels is not None and answer_request(labels, asked, who):
@@ -122,6 +134,23 @@ def review(
 
         start = "" if label is None else "label"
         serve_review(subject, who, port, opens_browser=not no_open, labels=labels, start=start)
+
+
+def _apply_decisions(subject: ReviewSubject, out: Path, key_file: Path | None) -> None:
+    """Make a run again with what was decided about it."""
+    from neardup.decided_run import apply_decisions
+    from neardup.decisions import Decisions
+    from neardup.errors import UsageError
+    from neardup.review.desk import open_journal
+    from neardup.review.run_subject import RunSubject
+
+    if not isinstance(subject, RunSubject):
+        raise UsageError("--apply is for runs: give the folder that neardup dedup wrote")
+    decisions = Decisions.of(open_journal(subject).export())
+    if not decisions:
+        raise UsageError(f"nothing is decided about {subject.run}: neardup review {subject.run}")
+    key = read_key(key_file)
+    print(apply_decisions(subject.run, decisions, out, progress=True, key=key).summary())
 
 
 @contextmanager

@@ -37,6 +37,40 @@ class CandidateSource(Protocol):
 
 
 @dataclass(frozen=True)
+class WithKept:
+    """A source with more kept documents, which are stored but are not in its tables.
+
+    numbers  the documents
+    keys     their band keys, a row each
+    """
+
+    source: CandidateSource
+    numbers: Integers
+    keys: Keys
+
+    def leaders(self, keys: Keys, limit: int) -> tuple[Integers, Integers, Numbers]:
+        """Return the leaders of the source, and those of these documents that share a bucket."""
+        counts, rows, numbers = self.source.leaders(keys, limit)
+        all_rows, all_numbers = [rows], [numbers]
+        for table in range(keys.shape[1]):
+            order = np.argsort(self.keys[:, table], kind="stable")
+            own = self.keys[order, table]
+            first, end = (np.searchsorted(own, keys[:, table], side) for side in ("left", "right"))
+            sizes = end - first
+            counts[table] = np.minimum(counts[table] + sizes, limit)
+            found = np.repeat(end - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+            all_rows.append(np.repeat(np.arange(len(keys)), sizes))
+            all_numbers.append(self.numbers[order[found]].astype(np.uint32))
+        return counts, np.concatenate(all_rows), np.concatenate(all_numbers)
+
+    def first_shingles(self, numbers: Sequence[int], most: int) -> tuple[dict[int, bytes], int]:
+        return self.source.first_shingles(numbers, most)
+
+    def signatures(self, numbers: Sequence[int]) -> NDArray[Any]:
+        return self.source.signatures(numbers)
+
+
+@dataclass(frozen=True)
 class Judgements:
     """The witness of each document, or KEPT, and the counts of the work that was done."""
 

@@ -30,9 +30,8 @@ from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.index.additions import Additions
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.folder import ADDITIONS, write_durably
-from neardup.index.load import new_index
-from neardup.index.redis_store.address import RedisAddress, is_redis
-from neardup.index.redis_store.open_servers import new_index as new_shared_index
+from neardup.index.place import new_index
+from neardup.index.redis_store.address import is_redis
 from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, VERSIONS, Row, StoredDocuments
 from neardup.runtime import SILENT, Progress
@@ -223,15 +222,10 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
     documents, last = int(export.header["documents"]), int(export.header["last_number"])
     progress.stage("importing", documents, "documents")
     try:
-        if is_redis(path):
-            with new_shared_index(RedisAddress.parse(str(path)), export.settings) as generation:
-                _load(export, generation.load, progress)
-                generation.end_loading(last)
-            return documents
-        with new_index(Path(path), export.settings) as loader:
+        with new_index(path, export.settings) as loader:
             _load(export, loader.add, progress)
             loader.reach(last)
-        if "additions" in export.header:
+        if "additions" in export.header and not is_redis(path):
             write_durably(Path(path) / ADDITIONS, dict(export.header["additions"]))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise export.damaged(f"its content, {type(error).__name__}") from None

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from neardup.errors import FormatError, UsageError
 from neardup.index.arrivals import SignatureCodec
-from neardup.index.load import Loader, new_index
-from neardup.index.redis_store.address import require_folder
+from neardup.index.place import IndexLoader, new_index
 from neardup.index.settings import DISTINGUISH, POINT_NAMES, IndexSettings, changed, options_of
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
@@ -81,16 +80,15 @@ def load_sketches(
     progress: Progress = SILENT,
     clock: Callable[[], float] = time.time,
 ) -> LoadedRun:
-    """Make an index of a run, or of a set of saved sketches, in a new folder.
+    """Make an index of a run, or of a set of saved sketches, in a new folder or on Redis.
 
     Args:
         run: The folder of the run or of the sketches.
-        path: The folder of the index.
+        path: The folder of the index, or the address of servers that have none of this name.
         point: Options of the operating point that differ from those of the run.
         progress: Receives the progress.
         clock: Returns the time at which the documents are added.
     """
-    target = require_folder(path, "what a run has saved (--from)")
     sketches = Path(run)
     saved = SketchSet.open(find_sketch_folder(sketches))
     _check(saved, sketches)
@@ -105,7 +103,7 @@ def load_sketches(
     everything = Sketches(saved.shards, saved.files)
     _require_keys(everything, settings, sketches)
     decided = _run_decisions(sketches, saved, everything, record)
-    with new_index(target, settings) as loader:
+    with new_index(path, settings) as loader:
         names = _Names(Catalogue.of(everything))
         progress.stage("loading", len(everything), "documents")
         for block in everything.blocks:
@@ -222,7 +220,7 @@ class _Names:
 
 
 def _load(
-    loader: Loader,
+    loader: IndexLoader,
     block: SketchBlock,
     decided: RunDecisions,
     names: _Names,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from neardup.errors import UsageError
 from neardup.index import folder, load, open_index
 from neardup.index.redis_store import open_servers
 from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.settings import IndexSettings
+from neardup.index.store import Row
 from neardup.keys import Key
 
 
@@ -36,6 +40,30 @@ def require_free(place: str | Path) -> None:
             f"{RedisAddress.parse(str(place))} holds an index: add to it with neardup index add, "
             "or choose another name (?name=NAME)"
         )
+
+
+class IndexLoader(Protocol):
+    """Stores the rows of a new index.
+
+    documents  how many were stored
+    kept       how many of them are kept
+    """
+
+    documents: int
+    kept: int
+
+    def add(self, rows: Sequence[Row], blobs: Mapping[str, Sequence[tuple[int, Any]]]) -> None:
+        """Store decided documents with their blobs: table -> (number, bytes)."""
+
+    def reach(self, number: int) -> None:
+        """Reserve all numbers up to this one, also those of documents that were removed."""
+
+
+def new_index(place: str | Path, settings: IndexSettings) -> AbstractContextManager[IndexLoader]:
+    """Make an index in a place that has none, of what the block loads."""
+    if is_redis(place):
+        return open_servers.new_index(RedisAddress.parse(str(place)), settings)
+    return load.new_index(Path(place), settings)
 
 
 def check_settings(

@@ -1,7 +1,7 @@
 """Requests for the writer thread, and the plan of a commit: the rows it removes, moves and adds.
 
-Copies of a removed document and documents that arrive are judged together, in order, without the
-removed documents: so replacing a document is one step.
+Copies of a removed document are judged first, without the removed documents, then those that
+arrive: they have higher numbers. So replacing a document is one step.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from neardup.errors import OutputError, SpecMismatch
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import Arrivals, join_arrivals, select_arrivals
-from neardup.index.decider import KEPT
-from neardup.index.postings import LAST_NUMBER, Integers, Keys
+from neardup.index.decider import KEPT, CandidateSource, WithKept
+from neardup.index.postings import LAST_NUMBER, Keys
 from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
@@ -358,29 +358,36 @@ class CommitPlanner:
 
         `together` are documents that are excluded besides those that the plan removes.
         """
-        copies = self._identical(contents, {*plan.removed, *(row.number for row in orphaned)})
-        rest = [at for at in range(len(contents)) if at not in copies]
         view = self.view.without({*plan.removed, *together})
-        parts = []
+        source: CandidateSource = view
+        keys = [] if arrivals is None else [arrivals.keys]
         if orphaned:
             stored = [row.number for row in orphaned]
-            parts.append(view.stored_arrivals(stored, [row.content for row in orphaned]))
-        keys = [part.keys for part in parts] + ([arrivals.keys] if arrivals is not None else [])
+            again = view.stored_arrivals(stored, [row.content for row in orphaned])
+            plan.moved = [
+                row._replace(**verdict._asdict())
+                for row, verdict in zip(orphaned, self._decide(again, stored, view), strict=True)
+            ]
+            kept = np.flatnonzero([row.witness is None for row in plan.moved])
+            if len(kept):
+                source = WithKept(view, np.array(stored, np.int64)[kept], again.keys[kept])
+            keys = [again.keys, *keys]
         plan.keys = np.concatenate(keys) if keys else plan.keys
-        if arrivals is not None and rest:
-            parts.append(select_arrivals(arrivals, rest))
-        judged = [*(row.number for row in orphaned), *(numbers[at] for at in rest)]
-        decisions = self._decide(parts, np.array(judged, np.int64), view) if parts else []
-        plan.moved = [
-            row._replace(**verdict._asdict())
-            for row, verdict in zip(orphaned, decisions[: len(orphaned)], strict=True)
-        ]
-        verdicts = dict(zip(rest, decisions[len(orphaned) :], strict=True)) | copies
+        copies = self._identical(contents, plan)
+        rest = [at for at in range(len(contents)) if at not in copies]
+        if arrivals is None or not rest:
+            return [copies[at] for at in range(len(contents))]
+        decisions = self._decide(
+            select_arrivals(arrivals, rest), [numbers[at] for at in rest], source
+        )
+        verdicts = dict(zip(rest, decisions, strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
-    def _decide(self, parts: list[Arrivals], numbers: Integers, view: View) -> list[Judgement]:
-        begun = time.perf_counter()
-        judged = view.decider.decide(join_arrivals(parts), numbers, view)
+    def _decide(
+        self, arrivals: Arrivals, numbers: Sequence[int], source: CandidateSource
+    ) -> list[Judgement]:
+        begun, decider = time.perf_counter(), self.view.decider
+        judged = decider.decide(arrivals, np.array(numbers, np.int64), source)
         self.counters.count_judged(len(numbers), judged, time.perf_counter() - begun)
         columns = (judged.witness.tolist(), judged.similarity.tolist(), judged.exact.tolist())
         return [
@@ -399,19 +406,23 @@ class CommitPlanner:
         rows = store.rows([number for number in listed if witness_of.get(number) in removed])
         return [rows[number] for number in sorted(rows)]
 
-    def _identical(self, contents: Sequence[bytes], excluded: set[int]) -> dict[int, Judgement]:
+    def _identical(self, contents: Sequence[bytes], plan: CommitPlan) -> dict[int, Judgement]:
         """Judge arrivals that have the content of a stored document, by place.
 
-        Documents with the numbers `excluded` are removed or judged again, so they don't count.
+        Those that the plan removes don't count, and those that it moves count as they are then.
         """
         if not contents:
             return {}
         words = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, 2)
+        moved = {row.content: row for row in reversed(plan.moved)}
+        excluded = {*plan.removed, *(row.number for row in plan.moved)}
+        found = {at: moved[content] for at, content in enumerate(contents) if content in moved}
+        found |= self.view.rows_by_content(words, excluded)
         return {
             at: Judgement(row.number, 1.0, 1)
             if row.witness is None
             else Judgement(row.witness, row.similarity, row.exact)
-            for at, row in self.view.rows_by_content(words, excluded).items()
+            for at, row in found.items()
         }
 
 

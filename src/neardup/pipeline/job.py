@@ -71,6 +71,7 @@ class Job:
     against_names   what the user calls them, if these are fetched copies
     decisions       what people decided about documents and pairs
     same_ids        the user vouches that ids in decisions about other inputs mean these documents
+    repeats         the finished run that this one is with other decisions
     prefer          pattern of the input files that rank before the others
     keep_full       save the full slots besides those that --bits has cut
     merge_rows      rows with the same id are one document
@@ -109,6 +110,7 @@ class Job:
     against_names: tuple[str, ...] = ()
     decisions: Decisions | None = None
     same_ids: bool = False
+    repeats: Path | None = None
     prefer: str | None = None
     save_sketches: bool = False
     keep_full: bool = False

@@ -315,6 +315,18 @@ def discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy a file, which exists under its new name only when it is complete."""
+    beside = target.with_name(f".{target.name}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, beside)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise write_error(target, error) from None
+
+
 def _remove_quietly(folder: Path) -> None:
     """Remove the folder, ignoring errors; the next run removes the rest."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -18,6 +18,7 @@ from neardup.formats.blocks import remove_abandoned
 from neardup.pipeline import record
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.decided import find_overrides, write_decided
+from neardup.pipeline.earlier_answer import find_earlier_answer
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import DocumentRows, merge_sketches
 from neardup.pipeline.output import check_output, output_folder
@@ -31,6 +32,7 @@ from neardup.pipeline.stages.annotate import write_annotations
 from neardup.pipeline.stages.band import band_documents
 from neardup.pipeline.stages.compare import PairComparer
 from neardup.pipeline.stages.decide import decide_documents
+from neardup.pipeline.stages.decide_again import decide_again
 from neardup.pipeline.stages.match import CandidateMatcher
 from neardup.pipeline.stages.pairs import write_pairs
 from neardup.pipeline.stages.rank import RankedDocuments, rank_and_collapse
@@ -127,13 +129,18 @@ def find_near_duplicates(
         with clock.stage("band"):
             buckets = band_documents(job, folder, ranked, progress)
             others = Undistinguished.of(job, folder, ranked, progress)
-        with clock.stage("match"):
-            candidates = ranked if others is None else others.add_candidates(ranked)
-            sets = CandidateMatcher(job, folder, candidates, progress).run()
-            compare = PairComparer(job, sets, ranked.ranking, progress)
+        earlier = find_earlier_answer(job, catalogue, progress)
+        if earlier is None:
+            with clock.stage("match"):
+                candidates = ranked if others is None else others.add_candidates(ranked)
+                sets = CandidateMatcher(job, folder, candidates, progress).run()
+                compare = PairComparer(job, sets, ranked.ranking, progress)
         verdicts = RemovedDocuments(folder, job.budget, job.options.keep_policy.keeps_none)
         with clock.stage("decide"):
-            decided = decide_documents(job, folder, ranked, buckets, compare, progress)
+            if earlier is None:
+                decided = decide_documents(job, folder, ranked, buckets, compare, progress)
+            else:
+                decided, compare = decide_again(job, folder, ranked, buckets, earlier, progress)
             exact, first_new = job.options.verify == "exact", sketches.first_new
             leaders = collect_removed(
                 verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
@@ -164,12 +171,16 @@ def find_near_duplicates(
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
         if job.kept:
             with clock.stage("filter"):
-                notes = None
+                notes, same = None, None
                 if job.annotate is not None:
                     notes = folder / "annotations"
                     write_annotations(notes, catalogue, verdicts, len(sketches))
+                elif earlier is not None:
+                    same = earlier.kept_files(job, catalogue, kept)
                 written = kept if job.annotate != "all" else mark_compared(ranked)
-                write_kept_files(job, folder / "kept", catalogue, written, progress, None, notes)
+                write_kept_files(
+                    job, folder / "kept", catalogue, written, progress, None, notes, same
+                )
         counts = record.RunCounts(
             len(sketches) - first_new,
             verdicts.count,
@@ -195,6 +206,8 @@ def find_near_duplicates(
             described["sources"] = sources.stated
         if overrides is not None:
             described["decisions"] = overrides.described
+        if earlier is not None:
+            described["decisions"]["judged_again"] = decided.judged
         described["inputs"] = hasher.inputs(catalogue)
         described |= describe_earlier(rows.shards[: rows.earlier])
         described |= job.backend.describe()

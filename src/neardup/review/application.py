@@ -20,6 +20,7 @@ from neardup import report
 from neardup.report.html import Html, tag
 from neardup.review import (
     actions,
+    apply_page,
     bulk_page,
     cluster_page,
     clusters_page,
@@ -45,6 +46,7 @@ PAGES: Final = (
     label_page,
     bulk_page,
     decisions_page,
+    apply_page,
     actions,
 )
 """The modules with pages; each has its routes in ROUTES."""

@@ -15,6 +15,7 @@ from neardup.report.html import Html, join, name, note, table, tag
 from neardup.review.frame import KeyHelp, key_link
 from neardup.review.journal import UNDONE, VALID, StoredDecision
 from neardup.review.pair_view import SAID
+from neardup.review.run_subject import RunSubject
 from neardup.review.visits import ReviewRefusal, Visit, page_route
 
 SHOWN: Final = 50
@@ -97,6 +98,8 @@ def _files(visit: Visit) -> Iterator[Html]:
         " for people.",
         class_="note",
     )
+    if isinstance(visit.desk.subject, RunSubject):
+        yield tag("p", tag("a", "Apply them", href=visit.url("apply")), " to the run.")
 
 
 def _pages(visit: Visit, start: int, more: bool) -> Html:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from neardup.report.run_folder import RunRecord
+from neardup.review.apply_work import ApplyWork
 from neardup.review.frame import PageLink, ReviewFrame
 from neardup.review.journal import DecisionJournal
 from neardup.review.label_desk import LabelDesk
@@ -24,6 +25,7 @@ LINKS: Final = (
     PageLink("bulk", "In bulk"),
     PageLink("decisions", "Decisions"),
 )
+ONLY_RUNS: Final = "this page is one of runs: an index has none of it"
 STRANGER: Final = "this page needs its token: open the address that neardup review has printed"
 
 
@@ -75,6 +77,14 @@ class ReviewDesk:
         path = subject.folder / "index.sqlite"
         self.index = ReviewIndex(subject.tables, path, subject.threshold)
         self.texts.index = self.index
+        self._apply_work = ApplyWork(subject.apply) if isinstance(subject, RunSubject) else None
+
+    @property
+    def apply_work(self) -> ApplyWork:
+        """Makes the run again with the decisions."""
+        if self._apply_work is None:
+            raise ReviewRefusal(404, ONLY_RUNS)
+        return self._apply_work
 
     @property
     def run(self) -> Path:
@@ -89,7 +99,7 @@ class ReviewDesk:
     @property
     def _run(self) -> RunSubject:
         if not isinstance(self.subject, RunSubject):
-            raise ReviewRefusal(404, "this page is one of runs: an index has none of it")
+            raise ReviewRefusal(404, ONLY_RUNS)
         return self.subject
 
     def has_host(self, name: str) -> bool:
@@ -102,6 +112,8 @@ class ReviewDesk:
 
     def close(self) -> None:
         """Close all files."""
+        if self._apply_work is not None:
+            self._apply_work.stop()
         self.index.stop()
         self.journal.close()
         if self.labels is not None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from neardup.decisions import fingerprint_run
+from neardup.decided_run import apply_decisions
+from neardup.decisions import Decisions, fingerprint_run
 from neardup.errors import UsageError
 from neardup.formatting import format_similarity
 from neardup.keys import Key
+from neardup.pipeline.progress_display import ReportStage
 from neardup.report.html import name
 from neardup.report.run_documents import read_run_record
 from neardup.report.run_explanation import RunExplainer
@@ -48,6 +50,16 @@ class RunSubject:
         self.sources = SourceNames(file.file for file in self.record.inputs)
         self.texts = RunTexts(run, content)
         self.tables = RunTables(run, self.sources, self.texts.spans)
+
+    def apply(self, decisions: Decisions, out: Path, report: ReportStage) -> dict[str, int]:
+        """Make the run again with decisions, and return its counts.
+
+        Args:
+            decisions: The decisions.
+            out: The folder to write.
+            report: Told how far it is.
+        """
+        return apply_decisions(self.run, decisions, out, progress=report, key=self._key).counts
 
     def explain(self, id: str) -> ReviewExplanation:
         """Sketch a document and all that it may have met again, and explain what became of it."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import Any, ClassVar, Final, TypeVar, cast
 
-import numpy as np
 import orjson
 
 from neardup.errors import FormatError, NeardupError
@@ -19,19 +17,10 @@ from neardup.index.generation import OpenOptions
 from neardup.index.lookup import LookupTables
 from neardup.index.planner import RemoveRequest
 from neardup.index.redis_store.buckets import FIRST_SLICES, SharedBuckets
-from neardup.index.redis_store.decision_store import Change, DecisionStore
+from neardup.index.redis_store.decision_store import DecisionStore
 from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
 from neardup.index.redis_store.enrolment import Enrolment
-from neardup.index.redis_store.keyspace import (
-    BLOCK,
-    FORMAT,
-    Keyspace,
-    Record,
-    State,
-    add_sum,
-    bucket_keys,
-    offset_of,
-)
+from neardup.index.redis_store.keyspace import FORMAT, Keyspace
 from neardup.index.redis_store.lease import Lease
 from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.overflow import Overflow
@@ -119,6 +108,11 @@ class SharedGeneration(BaseGeneration):
     @property
     def place(self) -> str:
         return str(self._servers.address)
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas of a server have to have what is written."""
+        return self._servers.replicas
 
     @property
     def view(self) -> View:
@@ -225,59 +219,6 @@ class SharedGeneration(BaseGeneration):
         """Return all documents that are stored now, to read them in order."""
         return ListedDocuments(self._documents)
 
-    def load(self, rows: Sequence[Row], blobs: Mapping[str, Sequence[tuple[int, bytes]]]) -> None:
-        """Store decided documents of a new index that no other process adds to.
-
-        Args:
-            rows: The documents, in the order of their numbers, which follow those of earlier calls.
-            blobs: Their signatures, shingles and texts, by table: number, bytes.
-        """
-        by_table = {table: dict(listed) for table, listed in blobs.items()}
-        signatures = by_table["signatures"]
-        calls = []
-        for block, among in groupby(rows, lambda row: row.number // BLOCK):
-            columns: dict[str, list[Any]] = {"r": [], "h": [], "t": []}
-            for row in among:
-                number, offset = row.number, offset_of(row.number)
-                record = Record(
-                    row.id, row.content, row.added, row.metadata, signatures[row.number]
-                )
-                columns["r"] += [offset, record.pack(number)]
-                for table, letter in (("shingles", "h"), ("texts", "t")):
-                    if number in by_table[table]:
-                        columns[letter] += [offset, add_sum(number, by_table[table][number])]
-            for letter, fields in columns.items():
-                if fields:
-                    key = self._keyspace.of_document(letter, block * BLOCK)
-                    calls.append(Call(key, (b"HSET", key, *fields)))
-        self._servers.run(calls)
-        self._enter(rows, signatures)
-        changes = [Change(row.number, b"", State.of_row(row).pack(row.number)) for row in rows]
-        self._store.settle(changes)
-        self._store.join([(row.witness, row.number) for row in rows if row.witness is not None])
-
-    def _enter(self, rows: Sequence[Row], signatures: Mapping[int, bytes]) -> None:
-        """Append documents to their buckets: copies to that of the id alone."""
-        contents = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
-        bands = self._view.codec.unpack([signatures[row.number] for row in rows]).keys
-        keys = bucket_keys(bands, contents, [row.id for row in rows])
-        numbers = np.repeat(np.array([row.number for row in rows], np.int64), keys.shape[1])
-        wanted = np.zeros(keys.shape, bool)
-        wanted[:, -1] = True
-        wanted[[row.witness is None for row in rows], :] = True
-        places = np.flatnonzero(wanted.reshape(-1))
-        flat = keys.reshape(-1)[places]
-        members = self._buckets.append(flat, numbers[places]).members
-        limit = self.settings.options.limit
-        full = [place for place, listed in members.items() if len(listed) >= limit]
-        self._overflow.add([(int(flat[at]), int(numbers[places[at]]), 0) for at in sorted(full)])
-
-    def end_loading(self, last_number: int) -> None:
-        """Let others open the index; new documents get larger numbers than this one."""
-        meta, counter = self._keyspace.meta, self._keyspace.counter
-        self._servers.run([Call(counter, (b"SET", counter, last_number))])
-        self._servers.run([Call(meta, (b"HDEL", meta, "loading"))])
-
     def close(self) -> None:
         """Finish queued requests, and close the connections."""
         if self.writer is not None:
@@ -289,6 +230,8 @@ class SharedGeneration(BaseGeneration):
 
 def read_meta(servers: Servers) -> dict[str, Any] | None:
     """Return the settings of an index, or None if there is none."""
+    if servers.is_new:
+        return None
     key = Keyspace(servers.address.name, 1).meta
     listed = servers.run([Call(key, (b"HGETALL", key))])[0]
     if not listed:
@@ -332,7 +275,8 @@ def create_index(servers: Servers, settings: IndexSettings, *, loading: bool = F
     for name, value in stored.items():
         if isinstance(value, bytes):
             fields += [name, value]
-    partitions = CLUSTER_PARTITIONS if servers.is_cluster else PARTITIONS
+    partitions = CLUSTER_PARTITIONS if servers.several else PARTITIONS
+    servers.prepare(partitions)
     fields += ["settings", orjson.dumps(plain), "format", FORMAT, "partitions", partitions]
     fields += ["identity", os.urandom(IDENTITY_BYTES), "unfinished", 1]
     fields += ["loading", 1] if loading else []

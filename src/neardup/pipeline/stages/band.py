@@ -91,6 +91,33 @@ class BucketsWithSame:
 
 
 @dataclass(frozen=True)
+class TouchedBuckets:
+    """The buckets that have one of some documents, by rank."""
+
+    buckets: Iterable[BucketSlice]
+    touched: NDArray[np.bool_]
+
+    def __iter__(self) -> Iterator[BucketSlice]:
+        for batch in self.buckets:
+            if len(batch.sizes):
+                chosen = np.logical_or.reduceat(self.touched[batch.members], batch.starts[:-1])
+                sizes = batch.sizes[chosen]
+                yield BucketSlice(
+                    batch.band,
+                    batch.members[np.repeat(chosen, batch.sizes)],
+                    np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+                    batch.keys[chosen],
+                )
+
+    def members(self) -> NDArray[np.bool_]:
+        """Return which documents are in these buckets, or among the touched ones."""
+        found = self.touched.copy()
+        for batch in self:
+            found[batch.members] = True
+        return found
+
+
+@dataclass(frozen=True)
 class GroupBands:
     """Groups documents into the buckets of bands, and writes a file for each band.
 

@@ -46,6 +46,7 @@ from neardup.pipeline.stages.band import (
     BucketFiles,
     BucketSlice,
     BucketsWithSame,
+    TouchedBuckets,
     same_buckets,
 )
 from neardup.pipeline.stages.compare import PairComparer, PersonsComparer
@@ -104,6 +105,7 @@ class Rounds:
     key       of the file of verified pairs
     step      called with 1 after each round, and with 0 where signals may take effect
     new       ranks before this one are of an earlier corpus, and are never removed
+    judged    the ranks that are decided, if the others keep the decision that `state` has
     """
 
     buckets: Iterable[BucketSlice]
@@ -115,6 +117,7 @@ class Rounds:
     budget: Budget
     step: Callable[[int], None]
     new: int = 0
+    judged: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         self.bound = np.zeros(len(self.state), np.uint8)
@@ -164,6 +167,8 @@ class Rounds:
                     place,
                     PAIRS_AT_ONCE,
                 )
+                if self.judged is not None:
+                    pairs = pairs[self.judged[pairs >> np.uint64(32)]]
                 sorter.add(pairs)
                 longest = max(longest, leaders)
                 self.step(0)
@@ -278,17 +283,30 @@ class DecidedPairs:
     tally: RoundTally
     roots: NDArray[np.uint32] | None = None
     """For connected components: the best-ranked document that each one is connected with."""
+    judged: int | None = None
+    """How many documents were decided, if the others keep an earlier decision."""
 
 
 def decide_documents(
     job: Job,
     folder: Path,
     ranked: RankedDocuments,
-    buckets: BucketFiles,
+    buckets: BucketFiles | TouchedBuckets,
     compare: PairComparer,
     progress: Progress,
+    judged: NDArray[np.bool_] | None = None,
 ) -> DecidedPairs:
-    """Decide which documents are kept: by stars, or by connected components."""
+    """Decide which documents are kept: by stars, or by connected components.
+
+    Args:
+        job: The job.
+        folder: For the files of the stage.
+        ranked: The documents.
+        buckets: Their buckets.
+        compare: Compares pairs of ranks.
+        progress: Told of the rounds.
+        judged: The ranks that are decided; None for all. The others stay as they are.
+    """
     progress.stage("deciding", None, "rounds")
     options = job.options
     key = digest(
@@ -304,7 +322,7 @@ def decide_documents(
     new = ranked.sketches.first_new
     stage = StageFiles(folder / "pairs", PAIRS_KIND)
     stage.remove_others([VERIFIED] if stage.find(VERIFIED, key, file=VERIFIED) else [])
-    if options.cluster == "components":
+    if options.cluster == "components" and isinstance(buckets, BucketFiles):
         return DecidedPairs(
             *connect_components(buckets, ranked.state, new, compare, stage.folder, job.budget)
         )
@@ -328,5 +346,6 @@ def decide_documents(
         job.budget,
         advance,
         new,
+        judged,
     )
     return DecidedPairs(rounds.run(), rounds.tally)

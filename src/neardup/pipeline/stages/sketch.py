@@ -203,7 +203,8 @@ class ShardSketcher:
         self, job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
     ) -> None:
         self._progress, self._custom_maker = progress, maker
-        self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, job.out / SKETCHES_FOLDER)
+        saved = (job.repeats or job.out) / SKETCHES_FOLDER
+        self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, saved)
         self._files: dict[str, BlockReader] = {}
         self._shards: list[Shard] = []
         self.keys: list[str] = []

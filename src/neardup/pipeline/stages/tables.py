@@ -27,6 +27,7 @@ from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
+from neardup.pipeline.output import copy_whole
 from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.annotate import StoredAnnotations
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
@@ -186,12 +187,14 @@ def write_kept_files(
     progress: Progress,
     edit: Callable[[int], Edit] | None = None,
     annotations: Path | None = None,
+    same: Callable[[int], Path | None] | None = None,
 ) -> None:
     """Write kept/: a copy of every input without the rows of removed and rejected documents.
 
     With `job.kept_file`, it is one file with the rows of all inputs, in the order of the inputs.
     `edit` returns the rows of a file that get another text, for the number of the file. The new
-    columns of the rows are in the file `annotations`, if they get any.
+    columns of the rows are in the file `annotations`, if they get any. `same` returns a file that
+    has the kept rows of a file already, None if there is none.
     """
     progress.stage("writing", len(kept) - catalogue.sketches.first_new, "rows")
     folder.mkdir(exist_ok=True)
@@ -213,10 +216,14 @@ def write_kept_files(
         path = folder / job.kept_file.name
         write_one_file(rows, job.kept_file, path, progress.advance, job.workers)
         return
-    items = [
-        (place, KeptRows(catalogue.files[place], mask, annotate=annotate(place)))
-        for place, mask in masks.items()
-    ]
+    items = []
+    for place, mask in masks.items():
+        file = catalogue.files[place]
+        if same is not None and (found := same(place)) is not None:
+            copy_whole(found, folder / file.kept_name)
+            progress.advance(len(mask))
+        else:
+            items.append((place, KeptRows(file, mask, annotate=annotate(place))))
     for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
         pass
     if job.backend.is_remote:

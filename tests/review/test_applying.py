@@ -1,0 +1,74 @@
+"""Decisions are applied on the page and on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.batch_engine import table
+from support.command_line import neardup, refused
+from support.reviewer import Reviewer
+
+from neardup.review.journal import NewDecision
+
+
+@pytest.fixture
+def reviewer(review: Callable[..., Reviewer]) -> Reviewer:
+    return review()
+
+
+@pytest.fixture
+def run(reviewer: Reviewer) -> Path:
+    return reviewer.desk.run
+
+
+def test_a_person_decides_and_applies(reviewer: Reviewer, run: Path) -> None:
+    assert "Nothing is decided yet" in reviewer.get("/apply")
+    reviewer.decide("different", 0)
+    assert 'href="/apply"' in reviewer.get("/decisions")
+    page = reviewer.get("/apply")
+    (folder,) = re.findall(r'name="folder" value="([^"]+)"', page)
+    assert folder == f"{run.name}-decided"
+    assert "Apply 1 decision" in page
+    for wrong in ("", "..", "a/b", "x" * 300):
+        assert "give the name of a folder" in reviewer.send("/apply", 400, folder=wrong)
+    assert "exists: give another name" in reviewer.send("/apply", 409, folder=run.name)
+    reviewer.send("/apply", folder=folder)
+    reviewer.desk.apply_work.wait()
+    page = reviewer.get("/apply")
+    assert "Done" in page and "(+1)" in page and "(-1)" in page
+    before = {row["id"] for row in table(run, "removed")}
+    after = {row["id"] for row in table(run.parent / folder, "removed")}
+    assert len(before - after) == 1 and after < before
+    assert f'value="{folder}-2"' in page
+
+
+def test_contradictions_are_not_applied(reviewer: Reviewer) -> None:
+    reviewer.decide("same", 0)
+    (one,) = reviewer.desk.journal.recent(0, 1)
+    reviewer.desk.journal.decide([NewDecision("different", one.a, one.b, one.cluster)], "bob")
+    assert "contradict" in reviewer.send("/apply", 400, folder="decided")
+
+
+def test_a_failure_is_told(reviewer: Reviewer, run: Path) -> None:
+    reviewer.decide("different", 0)
+    (source,) = run.parent.glob("*.jsonl")
+    source.write_bytes(source.read_bytes() + b"\n")
+    reviewer.send("/apply", folder="decided")
+    reviewer.desk.apply_work.wait()
+    assert "has changed since the run" in reviewer.get("/apply")
+    assert not (run.parent / "decided").exists()
+
+
+def test_decisions_are_applied_by_a_command(reviewer: Reviewer, run: Path) -> None:
+    refused(neardup("review", run, "--apply", run.parent / "out"), 2, "nothing is decided about")
+    reviewer.decide("different", 0)
+    refused(neardup("review", run, "--apply", run), 2, "choose another folder")
+    ran = neardup("review", run, "--apply", run.parent / "out")
+    assert ran.code == 0, ran.err
+    assert "1 decision of people about 2 documents" in ran.out
+    assert len(table(run.parent / "out", "removed")) == len(table(run, "removed")) - 1
+    ran = neardup("review", run, "--apply", run.parent / "out")
+    assert ran.code != 0 and "out" in ran.err
