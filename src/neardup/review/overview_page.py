@@ -82,6 +82,7 @@ def show_overview(visit: Visit) -> Response:
         show_beginning(visit),
         *_closer(record, figures),
         *_by_source(visit, record, figures),
+        *_by_column(record),
         *_by_script(record),
         at="",
     )
@@ -166,6 +167,14 @@ def _by_source(visit: Visit, record: RunRecord, figures: RemovedFigures) -> Iter
         table("By source", heads, rows, set(heads[1:4])),
         *([note("Further sources are not listed.")] if len(figures.by_source) > len(most) else []),
     )
+
+
+def _by_column(record: RunRecord) -> Iterator[Html]:
+    """Yield how much of each value of --source is gone, if the run had that option."""
+    column = record.sources.column
+    if column is not None:
+        title = tag("h2", "By ", name(column))
+        yield tag("section", title, sections.source_table(record.sources))
 
 
 def _by_script(record: RunRecord) -> Iterator[Html]:
