@@ -1,9 +1,10 @@
-"""Draw the pictures of README.md into docs/pictures: the benchmark as bars, the report as a page.
+"""Draw the pictures of README.md and of the guides into docs/pictures.
 
-    python scripts/make_pictures.py            both
+    python scripts/make_pictures.py            all
     python scripts/make_pictures.py benchmark  the chart alone, from benches/results/batch.json
+    python scripts/make_pictures.py review     the pages of docs/review.md alone
 
-The screenshot needs Chromium; its report is that of a run over Python's own standard library.
+Screenshots need Chromium; they are those of a run over Python's own standard library.
 """
 
 from __future__ import annotations
@@ -19,24 +20,18 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))  # the browser is that of the tests
+from support.browser import Page, browser  # noqa: E402
+from support.review_server import ReviewServer  # noqa: E402
+
 PICTURES = ROOT / "docs/pictures"
 RESULTS = ROOT / "benches/results/batch.json"
 FIGURE = "110,000 documents of 3 KB, one core"
 TOOLS = {"text_dedup": "text-dedup"}  # as the peers write their own names
 
 WIDTH, ROW, TOP, LEFT, RIGHT = 760, 34, 92, 112, 530
-CHROMIUM_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PAGE_SIZE = (1000, 1330)
+REVIEW_WIDTH = 1100
 # The page is longer than a picture: of two sections, the plot and a pair of texts are shown.
 SHORTENED = """<style>
   #similarity figure > :not(svg), #similarity .wide-narrow > :first-child > :not(svg, figure),
@@ -127,8 +122,8 @@ def draw_benchmark() -> str:
     return "\n".join(parts) + "\n"
 
 
-def make_report(folder: Path) -> Path:
-    """Deduplicate the standard library's source files, and return the page about it, shortened."""
+def make_run(folder: Path) -> Path:
+    """Deduplicate the standard library's source files."""
     library = Path(sysconfig.get_paths()["stdlib"])
     ignored = shutil.ignore_patterns("site-packages", "__pycache__", "*.so", "*.exe")
     texts = folder / "stdlib"
@@ -138,31 +133,56 @@ def make_report(folder: Path) -> Path:
             path.unlink()
     command = [sys.executable, "-m", "neardup", "dedup", "stdlib", "-o", "clean"]
     subprocess.run([*command, "--format", "text", "--quiet"], cwd=folder, check=True)
-    page = folder / "clean/report.html"
-    page.write_text(page.read_text("utf-8").replace("</head>", SHORTENED + "</head>"), "utf-8")
-    return page
+    return folder / "clean"
 
 
-def take_screenshot(page: Path, picture: Path) -> None:
-    """The top of a page as PNG, by a headless Chromium with a profile of its own."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next(filter(None, map(shutil.which, names)), None)
-    if browser is None:
-        raise SystemExit("the screenshot needs Chromium (Debian: apt-get install chromium)")
-    with tempfile.TemporaryDirectory() as profile:
-        width, height = PAGE_SIZE
-        command = [browser, *CHROMIUM_FLAGS, f"--user-data-dir={profile}"]
-        command += [f"--window-size={width},{height}", f"--screenshot={picture}", page.as_uri()]
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL, timeout=120)
+def picture_report(run: Path, page: Page) -> None:
+    """The report, shortened."""
+    shown = run / "shortened.html"
+    report = (run / "report.html").read_text("utf-8")
+    shown.write_text(report.replace("</head>", SHORTENED + "</head>"), "utf-8")
+    page.open(shown, *PAGE_SIZE)
+    page.picture(PICTURES / "report.png", PAGE_SIZE[1])
+
+
+def picture_review(run: Path, page: Page) -> None:
+    """The pages of a review: the overview, a pair, a cluster, and what was decided."""
+    server = ReviewServer(run)
+
+    def picture(name: str, path: str, height: int, dark: bool = False) -> None:
+        page.open(f"{server.url}/{path}", REVIEW_WIDTH, height, dark)
+        page.picture(PICTURES / f"review-{name}.png", height)
+
+    server.enter(page, width=REVIEW_WIDTH)
+    picture("overview", "", 700)
+    picture("pair", "next", 640)
+    page.press("t")
+    page.write("other control codes: another encoding")
+    page.press("Escape")
+    for key in "dsxu":
+        with page.loading():
+            page.press(key)
+    picture("clusters", "clusters?order=uncertainty", 520)
+    picture(
+        "dark", page.value("document.querySelector('a.row').getAttribute('href')")[1:], 520, True
+    )
+    picture("bulk", "bulk?least=0.95&most=1&action=same", 420)
+    picture("decisions", "decisions", 520)
+    server.stop()
 
 
 def main(wanted: list[str]) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     if not wanted or "benchmark" in wanted:
         (PICTURES / "benchmark.svg").write_text(draw_benchmark(), "utf-8")
-    if not wanted or "report" in wanted:
-        with tempfile.TemporaryDirectory() as name:
-            take_screenshot(make_report(Path(name)), PICTURES / "report.png")
+    pages = {"report": picture_report, "review": picture_review}
+    pages = {name: draw for name, draw in pages.items() if not wanted or name in wanted}
+    if not pages:
+        return
+    with tempfile.TemporaryDirectory() as name, browser(Path(name) / "profile") as page:
+        run = make_run(Path(name))
+        for draw in pages.values():
+            draw(run, page.stranger())
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def similar_pairs(documents: int = 60, seed: int = 0) -> SearchedPairs:
     cluster = np.where(np.arange(documents) < 30, np.arange(documents) // 3, -1)
     a, b = every[rows].T
     found = (cluster[a] >= 0) & (cluster[a] == cluster[b])
-    return SearchedPairs(documents, a, b, chance.uniform(0.3, 1, len(a)), 0.3, found, cluster)
+    similarity = chance.uniform(0.3, 1, len(a))
+    group = np.arange(documents)
+    return SearchedPairs(documents, a, b, similarity, 0.3, found, cluster, group)
 
 
 def ones(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -232,9 +232,10 @@ class Page:
         """The path and the query of the page's address."""
         return str(self.value("location.pathname + location.search"))
 
-    def picture(self, path: Path) -> None:
-        """Write the whole page as a PNG file."""
+    def picture(self, path: Path, height: int | None = None) -> None:
+        """Write the page as a PNG file, or the top of it."""
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
+        size["height"] = size["height"] if height is None else height
         shot = self.ask(
             "Page.captureScreenshot", captureBeyondViewport=True, clip=size | {"scale": 1}
         )

@@ -207,15 +207,17 @@ class DecisionJournal(StoredFile):
         Args:
             pairs: Their ids.
         """
-        decided = set()
-        for kept, copy in pairs:
-            query = (
-                "SELECT 1 FROM decisions WHERE state = 'valid' "
-                "AND ((a = ? AND b IN (?, '')) OR (a = ? AND b IN (?, ''))) LIMIT 1"
-            )
-            if self.ask(query, kept, copy, copy, kept):
-                decided.add((kept, copy))
-        return decided
+        if not pairs:
+            return set()
+        rows = ", ".join(["(?, ?)"] * len(pairs))
+        query = (
+            f"WITH pairs (kept, copy) AS (VALUES {rows}) "  # noqa: S608 -- marks alone
+            "SELECT kept, copy FROM pairs WHERE EXISTS ("
+            "SELECT 1 FROM decisions WHERE a = kept AND b IN (copy, '') AND state = 'valid') "
+            "OR EXISTS (SELECT 1 FROM decisions WHERE a = copy AND b IN (kept, '') "
+            "AND state = 'valid')"
+        )
+        return set(self.ask(query, *(id for pair in pairs for id in pair)))
 
     def export(self) -> Iterator[Decision]:
         """Yield all valid decisions, in order, as other programs read them."""

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import UsageError
+from neardup.evaluation.drawn_pairs import StratumSize
 from neardup.evaluation.label_figures import DrawnPair
 from neardup.evaluation.pair_drawing import SearchedPairs, draw_strata, queue
 from neardup.evaluation.sample import choose_from_files
+from neardup.evaluation.scores import components
 from neardup.evaluation.systems import RunSystem
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.options import Options
@@ -65,6 +67,7 @@ def draw_pairs(
     run = RunSystem.of(subject.run, ids)
     floor = LOOSE * subject.threshold
     truth = brute_force(trial.sets, floor, workers, progress)
+    close = truth.similarity >= subject.threshold
     pairs = SearchedPairs(
         len(ids),
         truth.a,
@@ -73,6 +76,8 @@ def draw_pairs(
         floor,
         run.duplicates(truth.a, truth.b),
         run.cluster,
+        components(len(ids), truth.a[close], truth.b[close]),
+        trial.sample.share,
     )
 
     def weigh(a: Integers, b: Integers) -> Reals:
@@ -90,7 +95,7 @@ def draw_pairs(
             subject.fingerprint or "",
             trial.sample.about,
             floor,
-            {one.name: one.size for one in strata},
+            {one.name: StratumSize(one.size, one.units) for one in strata},
             chosen,
         ),
         {id: texts[id] for pair in chosen for id in (pair.a, pair.b)},

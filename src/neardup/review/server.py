@@ -7,6 +7,7 @@ import socket
 import sys
 from typing import Final
 
+import pyarrow as pa
 import uvicorn
 
 from neardup.decisions import LONGEST_WHO
@@ -40,6 +41,8 @@ def serve_review(
         labels: The pairs that people label; None if none were drawn.
         start: The path of the first page.
     """
+    # Batches are small: the memory that Arrow's own pool keeps for later ones is 30 MB here.
+    pa.set_memory_pool(pa.system_memory_pool())
     name = check_name(who)
     with _listen(port) as bound:
         number = bound.getsockname()[1]
