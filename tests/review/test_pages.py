@@ -17,13 +17,6 @@ def test_overview_counts_documents_by_source(review):
     )
 
 
-def test_overview_counts_documents_by_the_column_of_a_run(review, make_run):
-    given = [row | {"site": "ab"[n % 2]} for n, row in enumerate(DOCUMENTS)]
-    page = review(make_run(given, "--source", "site")).get("/")
-    assert re.search(r'By <bdi class="name">site</bdi>', page)
-    assert page.count("how much is gone") == 2
-
-
 def test_clusters_are_listed_and_sorted(review):
     reviewer = review()
     for order in ("size", "similarity", "uncertainty", "source"):

@@ -362,22 +362,16 @@ def by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
 def by_source(sources: ReportedSources) -> Html:
     """Return the section about how much of each source was removed."""
     what = "input file" if sources.column is None else f"value of {shorten(sources.column)}"
-    said = note(f"The documents of each {what}, those first that lost most.")
-    return section("sources", said, source_table(sources))
-
-
-def source_table(sources: ReportedSources) -> Html:
-    """Return how much of each source was removed, the others together in the last row.
-
-    Args:
-        sources: The sources of a run.
-    """
     rows = [_source_row(name(name_source(one.source)), one) for one in sources.listed]
     if sources.others is not None:
         count = sources.count - len(sources.listed)
         rows.append(_source_row(tag("em", f"{count:,} others together"), sources.others))
     heads = ("source", "documents", "kept", "removed", "share", "how much is gone")
-    return table(TITLES["sources"], heads, rows, set(heads[1:5]))
+    return section(
+        "sources",
+        note(f"The documents of each {what}, those first that lost most."),
+        table(TITLES["sources"], heads, rows, set(heads[1:5])),
+    )
 
 
 def _source_row(shown: str, counts: SourceCounts) -> tuple[str, ...]:
