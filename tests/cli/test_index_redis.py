@@ -148,7 +148,6 @@ def test_what_is_not_supported_has_one_error_with_a_cure(place: str, posts: Path
         ("index", "reindex", place, "--forget"),
         ("index", "convert", place, "--bits", "8"),
         ("index", "add", place, posts, "-o", "out"),
-        ("dedup", posts, "-o", "out", "--against", place),
     ]
     for command in commands:
         refused(neardup(*command), 2, "is not supported for an index on Redis: ", "127.0.0.1")

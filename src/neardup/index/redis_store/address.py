@@ -39,9 +39,8 @@ NOT_ON_REDIS: Final = {
     "compaction": "there is nothing to do, its servers free the memory of what is removed",
     "another operating point": "make another index (?name=NAME) with it, and add the files again",
     "another specification": "make another index (?name=NAME) with it, and add the files again",
-    "an increment (-o)": "leave out -o, or use an index in a folder",
+    "an increment (-o)": "run neardup dedup --against the index, then add what was kept",
     "a review": "neardup index export it, neardup index import that into a folder, and review this",
-    "an earlier corpus (--against)": "give the files that were added to it",
 }
 """What an index on Redis can't do, and the cure; docs/cluster.md lists it."""
 
@@ -49,6 +48,11 @@ NOT_ON_REDIS: Final = {
 def is_redis(path: object) -> bool:
     """Whether the address of an index is one of Redis servers."""
     return isinstance(path, str) and path.startswith(tuple(f"{each}://" for each in SCHEMES))
+
+
+def hide_password(address: str) -> str:
+    """Return an address as messages and records show it."""
+    return str(RedisAddress.parse(address))
 
 
 def require_folder(path: str | Path, wanted: str) -> Path:

@@ -12,6 +12,8 @@ from neardup.index.generation import OpenOptions
 from neardup.index.open_index import require_settings
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.configuration import check_configuration
+from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
+from neardup.index.redis_store.keyspace import KEPT, Keyspace
 from neardup.index.redis_store.rebalancing import Rebalanced, rebalance
 from neardup.index.redis_store.ring_servers import connect
 from neardup.index.redis_store.shared_generation import (
@@ -38,6 +40,18 @@ def is_stored(address: RedisAddress) -> bool:
     """Return whether the servers have an index of this name."""
     with closing(connect(address)) as servers:
         return read_meta(servers) is not None
+
+
+@contextmanager
+def kept_documents(address: RedisAddress) -> Iterator[tuple[ListedDocuments, IndexSettings]]:
+    """Yield the documents of an index that are kept now, and its settings; no key is needed."""
+    with closing(connect(address)) as servers:
+        meta = read_meta(servers)
+        if meta is None or meta["loading"]:
+            raise missing_index(address)
+        documents = SharedDocuments(servers, Keyspace(address.name, int(meta["partitions"])))
+        settings = IndexSettings.of_stored(meta, str(address))
+        yield ListedDocuments(documents, (KEPT,)), settings
 
 
 def check_settings(
