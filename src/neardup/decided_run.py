@@ -48,8 +48,8 @@ def apply_decisions(
 
     Args:
         run: The folder of the run; it stays as it is. Its inputs must be unchanged.
-        decisions: A file that `neardup review` has exported, or `neardup.decisions.Decision`s.
-            Those that the run itself obeyed hold no more, unless they are given again.
+        decisions: A file that `neardup review` has exported, or `neardup.decisions.Decision`
+            objects. Those that the run itself obeyed hold no more, unless they are given again.
         out: The folder to write.
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.

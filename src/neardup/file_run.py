@@ -101,7 +101,7 @@ def dedup_files(
             saved sketches or of these files, which are only read.
         merge_rows: Join rows with the same value in this column into one document, in any file.
         decisions: What people decided about documents and pairs, which goes before the comparison:
-            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+            a file that `neardup review` has exported, or `neardup.decisions.Decision` objects.
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.
         pairs: Also write all similar pairs, not only those that decided.

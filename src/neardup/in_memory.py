@@ -431,7 +431,7 @@ def dedup(
         max_removed_per_source: The same, for the documents of each source that has 100 or more.
         yes: Remove more than the two allow.
         decisions: What people decided about documents and pairs, which goes before the comparison:
-            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+            a file that `neardup review` has exported, or `neardup.decisions.Decision` objects.
         same_ids: Obey decisions that were made about other documents: each id names the same one.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: The matching options, which determine what counts as similar and which copy is
@@ -509,12 +509,10 @@ def _count_sources(
 
     Raises `TooManyRemoved` if the limits allow less.
     """
-    values = pa.nulls(len(decided.witness), pa.large_string())
-    if column is not None and sources:
-        values = pa.concat_arrays(sources)
-    removed = np.zeros(len(values), bool)
-    removed[decided.removed] = True
-    counted = summarise_values(column, values, decided.kept, removed, limits)
+    values = None
+    if column is not None:
+        values = pa.concat_arrays(sources or [pa.nulls(0, pa.large_string())])
+    counted = summarise_values(column, values, decided.kept, decided.removed, limits)
     counted.check(limits)
     return counted
 

@@ -39,6 +39,14 @@ def ones(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.ones(len(a))
 
 
+@pytest.mark.parametrize("threshold", [1.0, 0.31])
+def test_pairs_are_in_one_stratum_at_any_threshold(threshold: float) -> None:
+    pairs = similar_pairs()
+    pairs.similarity[:5] = 1.0
+    strata = list(draw_strata(pairs, threshold, ones, 1))
+    assert sum(map(len, strata)) == 60 * 59 // 2
+
+
 @pytest.mark.parametrize("listed", [1 << 22, 10])
 def test_strata_have_all_pairs_once(listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where pairs are drawn because there are too many to be listed."""

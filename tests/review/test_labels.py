@@ -162,6 +162,17 @@ def test_answers_ask_for_a_threshold(run: Path) -> None:
     assert threshold < 0.75
 
 
+@pytest.mark.parametrize("other", [["--measure", "containment"], ["--sketch", "simhash"]])
+def test_no_threshold_is_asked_for_that_the_run_has_not(run: Path, other: list[str]) -> None:
+    """Pairs are as similar as their sets of shingles are; other measures have other thresholds."""
+    labels = draw_more(run, 400)
+    answer_all(labels)
+    dedup(run.parent / "texts.jsonl", "-o", run, "--force", *other)
+    figures = LabelDesk(RunSubject(run)).figures()
+    assert figures.scores is not None
+    assert figures.threshold is None
+
+
 # -- two people ------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,8 @@ def _bins(pairs: SearchedPairs, threshold: float) -> Iterator[tuple[str, Integer
     ):
         word = "found" if found else "missed"
         for (low, high), rate in zip(pairwise(ends), rates, strict=True):
+            if low >= high:  # the threshold is 1
+                continue
             below = pairs.similarity < high if high < 1 else True
             rows = np.flatnonzero((pairs.found == found) & (pairs.similarity >= low) & below)
             yield f"{word} {low:.2f} to {high:.2f}", rows, rate, found

@@ -65,9 +65,10 @@ def draw_pairs(
     trial = _sample(subject, options, sample, seed, workers, progress)
     ids = [trial.sample.ids[row] for row in trial.chosen.tolist()]
     run = RunSystem.of(subject.run, ids)
-    floor = LOOSE * subject.threshold
+    threshold = Options.of().threshold if options.by_bits else subject.threshold
+    floor = LOOSE * threshold
     truth = brute_force(trial.sets, floor, workers, progress)
-    close = truth.similarity >= subject.threshold
+    close = truth.similarity >= threshold
     pairs = SearchedPairs(
         len(ids),
         truth.a,
@@ -83,7 +84,7 @@ def draw_pairs(
     def weigh(a: Integers, b: Integers) -> Reals:
         return trial.weights(_truth_of(trial.sets, truth, a, b))
 
-    strata = list(draw_strata(pairs, subject.threshold, weigh, seed))
+    strata = list(draw_strata(pairs, threshold, weigh, seed))
     chosen = []
     for number, (stratum, place) in enumerate(queue(strata, count, seed)):
         one = strata[stratum]
