@@ -37,6 +37,8 @@ TIMES = 400
 DRAWS = 400
 MOST = 12_000
 SEED = 7
+KNOWN = np.full(100, np.inf)
+"""The sizes of all strata are known."""
 
 Simulate = Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Returns the ends of the intervals of recall and precision by so many labels, for each draw."""
@@ -61,7 +63,9 @@ class Population:
         used = usable_pairs(labelled, point)
         similarity, found = point.similarity(used.a, used.b), point.duplicates(used.a, used.b)
         alone = np.full(len(used.ids), -1)
-        pairs = SearchedPairs(len(used.ids), used.a, used.b, similarity, 0.0, found, alone)
+        pairs = SearchedPairs(
+            len(used.ids), used.a, used.b, similarity, 0.0, found, alone, -alone.cumsum()
+        )
         return cls(pairs, used.label)
 
     @property
@@ -77,7 +81,9 @@ class Population:
 
         def simulate(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             drawn = chance.multivariate_hypergeometric(cells, count, TIMES)
-            return intervals(drawn.reshape(-1, 1, 2, 2), size, np.zeros(1, bool), chance, DRAWS)
+            return intervals(
+                drawn.reshape(-1, 1, 2, 2), size, np.zeros(1, bool), KNOWN[:1], chance, DRAWS
+            )
 
         return simulate
 
@@ -97,7 +103,7 @@ class Population:
             counts = np.zeros((TIMES, len(strata), 2, 2), np.int64)
             each = np.arange(len(strata))
             counts[:, each, rows, 1], counts[:, each, rows, 0] = same, drawn - same
-            return intervals(counts, sizes, np.zeros(len(strata), bool), chance, DRAWS)
+            return intervals(counts, sizes, np.zeros(len(strata), bool), KNOWN[each], chance, DRAWS)
 
         return simulate
 

@@ -17,7 +17,7 @@ from neardup.formatting import parse_bytes
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
 from neardup.pipeline.budget import Budget, check_workers
-from neardup.pipeline.job import Job
+from neardup.pipeline.job import Job, to_earlier
 from neardup.pipeline.output import OBEYED_FILE, RUN_FILE
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.run import run_job
@@ -49,7 +49,8 @@ def apply_decisions(
 
     Args:
         run: The folder of the run; it stays as it is. Its inputs must be unchanged.
-        decisions: A file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+        decisions: A file that `neardup review` has exported, or `neardup.decisions.Decision`
+            objects.
         out: The folder to write.
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.
@@ -142,7 +143,7 @@ def repeat_job(run: Path, record: dict[str, Any], out: Path, key: Key | None = N
             kept=parameters["kept_files"],
             strict=parameters["strict"],
             skip_bad_files=parameters["skip_bad_files"],
-            against=tuple(map(Path, parameters["against"])),
+            against=to_earlier(parameters["against"]),
             prefer=parameters["prefer"],
             save_sketches=parameters["save_sketches"],
             annotate=parameters.get("annotate"),

@@ -21,8 +21,8 @@ from neardup.corpus.standard_input import DASH
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.formats.decisions import DecisionSource
-from neardup.index.redis_store.address import require_folder
-from neardup.index.stored_corpus import open_indexes
+from neardup.index.redis_store.address import hide_password
+from neardup.index.stored_corpus import open_indexes, split_addresses
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.options import Options
@@ -101,7 +101,7 @@ def dedup_files(
             saved sketches or of these files, which are only read.
         merge_rows: Join rows with the same value in this column into one document, in any file.
         decisions: What people decided about documents and pairs, which goes before the comparison:
-            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+            a file that `neardup review` has exported, or `neardup.decisions.Decision` objects.
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.
         pairs: Also write all similar pairs, not only those that decided.
@@ -165,8 +165,7 @@ def dedup_files(
     chosen = Options.of(key=secret, **matching)
     check_engine(engine, master, workers)
     paths = to_paths(inputs)
-    for earlier in to_paths(against):
-        require_folder(earlier, "an earlier corpus (--against)")
+    earlier, addresses = split_addresses(to_paths(against))
     if DASH in (*paths, out):
         raise UsageError("standard input and output (-) are for the command line: pass paths")
     folder = _TemporaryFolder() if out is None else None
@@ -177,9 +176,10 @@ def dedup_files(
         )
     with (
         show_progress(progress) as shown,
-        fetch_urls(paths, place, to_paths(against), force, shown) as places,
-        open_indexes(places.against) as stored,
+        fetch_urls(paths, place, earlier, force, shown) as places,
+        open_indexes([*places.against, *addresses]) as stored,
     ):
+        places.add_earlier(list(map(hide_password, addresses)))
         job = make_job(
             places.inputs,
             place,

@@ -431,7 +431,7 @@ def dedup(
         max_removed_per_source: The same, for the documents of each source that has 100 or more.
         yes: Remove more than the two allow.
         decisions: What people decided about documents and pairs, which goes before the comparison:
-            a file that `neardup review` has exported, or `neardup.decisions.Decision`s.
+            a file that `neardup review` has exported, or `neardup.decisions.Decision` objects.
         same_ids: Obey decisions that were made about other documents: each id names the same one.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: The matching options, which determine what counts as similar and which copy is

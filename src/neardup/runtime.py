@@ -7,11 +7,13 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
 quiet = False
@@ -68,6 +70,54 @@ def map_in_order(
                 done, future = waiting.popleft()
                 yield done, future.result()
         finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def map_reporting(
+    work: Iterable[Work],
+    do: Callable[[Work, Callable[[int], None]], Done],
+    workers: int,
+    advance: Callable[[int], None],
+) -> Iterator[Done]:
+    """Yield the result of each piece of work, in order, computed by `workers` threads.
+
+    For pieces that take long: their progress is shown meanwhile, and they stop where they report it
+    if this is abandoned.
+
+    Args:
+        work: The pieces.
+        do: Does one; its second argument is called, in its thread, with the amount that was done.
+        workers: The number of threads.
+        advance: Called with these amounts in the thread of the caller.
+    """
+    reported: SimpleQueue[int] = SimpleQueue()
+    abandoned = threading.Event()
+
+    def report(amount: int) -> None:
+        if abandoned.is_set():
+            raise CancelledError
+        reported.put(amount)
+
+    waiting: deque[Future[Done]] = deque()
+
+    def take(most: int) -> Iterator[Done]:
+        """Yield results until at most so many pieces are waiting."""
+        while len(waiting) > most:
+            advance(reported.get())
+            while waiting and waiting[0].done():
+                yield waiting.popleft().result()
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for piece in work:
+                waiting.append(pool.submit(do, piece, report))
+                waiting[-1].add_done_callback(lambda _: reported.put(0))
+                yield from take(AHEAD * workers)
+            yield from take(0)
+            while not reported.empty():
+                advance(reported.get())
+        finally:
+            abandoned.set()
             pool.shutdown(cancel_futures=True)
 
 

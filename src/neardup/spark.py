@@ -91,8 +91,8 @@ def dedup(
         against: An earlier DataFrame with the same columns. Its documents rank before all others
             and are never removed; its ids must differ from those of `df`.
         decisions: What people decided about documents and pairs, which goes before the comparison:
-            a file that `neardup review` has exported, or `neardup.decisions.Decision`s. Ids are
-            strings in it, those of timestamps microseconds, those of bytes hexadecimal digits.
+            a file that `neardup review` has exported, or `neardup.decisions.Decision` objects. Ids
+            are strings in it, those of timestamps microseconds, those of bytes hexadecimal digits.
         same_ids: Obey decisions that were made about files: each id names the same document.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         work: The path of an empty folder for the files between the stages, which the driver and all

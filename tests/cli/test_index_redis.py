@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import DOCUMENTS, edited, neardup, refused, write_jsonl
-from support.redis_servers import RedisServer
+from support.redis_servers import RedisServer, redis_server
 
 from neardup.errors import UsageError
 from neardup.increments import add_files
@@ -109,6 +109,23 @@ def test_export_and_import(place: str, server: RedisServer) -> None:
     refused(again, 2, "holds an index")
 
 
+def test_a_ring_is_rebalanced(tmp_path: Path, server: RedisServer, posts: Path) -> None:
+    with redis_server(tmp_path, appendonly=False) as second:
+        one = f"{server.url}?ring&name=ring"
+        two = f"{server.url},{second.address}?ring&name=ring"
+        assert neardup("index", "build", one, posts, "-q").code == 0
+        before = neardup("index", "query", one, edited(1, 60)).out
+        refused(neardup("index", "stats", two), 2, "does not name the servers", f"give {one}")
+        moved = neardup("index", "rebalance", two)
+        assert moved.code == 0 and " of 129 partitions moved; the servers are" in moved.out, moved
+        refused(neardup("index", "stats", one), 2, "does not name the servers", "epoch 3", "?ring")
+        assert neardup("index", "query", two, edited(1, 60)).out == before
+        assert neardup("index", "verify", two).out.endswith("no problems\n")
+        assert neardup("index", "rebalance", one, "-q").out == ""
+        assert neardup("index", "query", one, edited(1, 60)).out == before
+    refused(neardup("index", "rebalance", f"{server.url}?name=a"), 2, "is no ring")
+
+
 def test_repair_of_a_folder_is_refused(posts: Path) -> None:
     assert neardup("index", "build", "folder", posts, "-q").code == 0
     refused(neardup("index", "verify", "folder", "--repair"), 2, "nothing is repaired")
@@ -131,7 +148,6 @@ def test_what_is_not_supported_has_one_error_with_a_cure(place: str, posts: Path
         ("index", "reindex", place, "--forget"),
         ("index", "convert", place, "--bits", "8"),
         ("index", "add", place, posts, "-o", "out"),
-        ("dedup", posts, "-o", "out", "--against", place),
     ]
     for command in commands:
         refused(neardup(*command), 2, "is not supported for an index on Redis: ", "127.0.0.1")

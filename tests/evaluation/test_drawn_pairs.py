@@ -82,7 +82,8 @@ def coverage(times: int, draws: int) -> np.ndarray:
             for _ in range(times // 250):
                 counts = population.draw(labels, 250, chance)
                 sizes, none = np.array(population.sizes, float), np.zeros(counts.shape[1], bool)
-                low, high = intervals(counts, sizes, none, chance, draws)
+                known = np.full(counts.shape[1], np.inf)
+                low, high = intervals(counts, sizes, none, known, chance, draws)
                 truth = np.array(population.truth)
                 hits += ((low[:, :2] <= truth) & (truth <= high[:, :2])).sum(axis=0)
             found.append(hits / (times // 250 * 250))
@@ -122,6 +123,7 @@ def drawn(*strata: tuple[str, float, list[tuple[bool, bool]]]) -> tuple[PairWeig
         np.array([w for _, w, _ in rows], float),
         np.array([n for n, _, _ in rows], np.int64),
         [name for name, _, _ in strata],
+        [np.inf] * len(strata),
     )
     return weights, [pair for _, _, pair in rows]
 
@@ -192,7 +194,7 @@ def test_undefined_figures_are_none() -> None:
 def test_intervals_are_around_the_figures(strata: list[tuple[list[int], float]]) -> None:
     counts = np.array([cells for cells, _ in strata]).reshape(-1, 2, 2)
     sizes = counts.sum(axis=(1, 2)) * np.array([weight for _, weight in strata])
-    for share in estimate(counts, sizes, np.zeros(len(sizes), bool)):
+    for share in estimate(counts, sizes, np.zeros(len(sizes), bool), np.full(len(sizes), np.inf)):
         if share.value is None:
             assert share.low is share.high is None
         else:
@@ -205,7 +207,7 @@ def test_intervals_are_around_the_figures(strata: list[tuple[list[int], float]])
 def test_equal_weights_give_the_plain_figures() -> None:
     chance = np.random.default_rng(1)
     predicted, truth = chance.random(80) < 0.5, chance.random(80) < 0.5
-    weights = PairWeights(np.full(80, 7.0), np.zeros(80, np.int64), ["all"])
+    weights = PairWeights(np.full(80, 7.0), np.zeros(80, np.int64), ["all"], [np.inf])
     plain, weighted = Scores.of(predicted, truth), Scores.of(predicted, truth, weights=weights)
     for name in ("recall", "precision", "f1"):
         assert getattr(weighted, name).value == pytest.approx(getattr(plain, name).value)
@@ -257,3 +259,24 @@ def test_weights_in_python() -> None:
     assert golden.weights.names == ["3.0", "far"]
     with pytest.raises(InputError, match="give all of them one"):
         load_golden([("a", "b", 1, 3.0), ("a", "c", 0)])
+
+
+def test_sizes_that_are_estimated_widen_the_intervals() -> None:
+    """Two strata of ten independent pairs each: their sizes are known to a third."""
+    weights, pairs = drawn(("found", 10, [TP] * 100), ("missed", 10, [FN] * 100))
+    predicted, truth = (np.array(column, bool) for column in zip(*pairs, strict=True))
+    sampled = PairWeights(weights.weight, weights.stratum, weights.names, [10.0, 10.0])
+    known, guessed = (one.score(predicted, truth).recall for one in (weights, sampled))
+    assert known.value == guessed.value == 0.5
+    assert known.low is not None
+    assert guessed.low is not None
+    assert known.low > 0.48
+    assert 0.25 < guessed.low < 0.35
+
+
+def test_units_of_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "golden.csv"
+    file.write_text("id1,id2,label,weight,stratum,units\na,b,1,2.5,near,30.5\nb,c,0,10,random,\n")
+    golden = load_golden(file)
+    assert golden.weights is not None
+    assert golden.weights.units == [30.5, np.inf]

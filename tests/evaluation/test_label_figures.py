@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from neardup.evaluation.drawn_pairs import StratumSize
 from neardup.evaluation.label_figures import DrawnPair, LabelAgreement, LabelFigures, weigh_answers
 
 PAIRS = [
     DrawnPair(n, f"a{n}", f"b{n}", "found" if n % 2 else "missed", 0.5 + n / 200)
     for n in range(100)
 ]
-SIZES = {"found": 1_000.0, "missed": 5_000.0}
+SIZES = {"found": StratumSize(1_000), "missed": StratumSize(5_000)}
 FOUND = np.array([pair.stratum == "found" for pair in PAIRS])
 
 
@@ -53,7 +54,7 @@ def test_a_threshold_is_asked_for_by_ten_answers_of_each_kind() -> None:
 
 def test_random_pairs_that_are_different_are_counted() -> None:
     pairs = [*PAIRS[:20], *(DrawnPair(n, "x", f"y{n}", "random", 0.0) for n in range(20, 25))]
-    sizes, found = SIZES | {"random": 1e9}, FOUND[:25]
+    sizes, found = SIZES | {"random": StratumSize(1e9)}, FOUND[:25]
     answers = dict.fromkeys(range(20), "same") | dict.fromkeys(range(20, 25), "different")
     assert LabelFigures.of(pairs, sizes, answers, found).random == 5
     one = LabelFigures.of(pairs, sizes, answers | {20: "same"}, found)

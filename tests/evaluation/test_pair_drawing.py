@@ -30,11 +30,21 @@ def similar_pairs(documents: int = 60, seed: int = 0) -> SearchedPairs:
     cluster = np.where(np.arange(documents) < 30, np.arange(documents) // 3, -1)
     a, b = every[rows].T
     found = (cluster[a] >= 0) & (cluster[a] == cluster[b])
-    return SearchedPairs(documents, a, b, chance.uniform(0.3, 1, len(a)), 0.3, found, cluster)
+    similarity = chance.uniform(0.3, 1, len(a))
+    group = np.arange(documents)
+    return SearchedPairs(documents, a, b, similarity, 0.3, found, cluster, group)
 
 
 def ones(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.ones(len(a))
+
+
+@pytest.mark.parametrize("threshold", [1.0, 0.31])
+def test_pairs_are_in_one_stratum_at_any_threshold(threshold: float) -> None:
+    pairs = similar_pairs()
+    pairs.similarity[:5] = 1.0
+    strata = list(draw_strata(pairs, threshold, ones, 1))
+    assert sum(map(len, strata)) == 60 * 59 // 2
 
 
 @pytest.mark.parametrize("listed", [1 << 22, 10])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import batch_engine
 from support.index_corpora import decided, ids_of
-from support.redis_index import fresh_address
+from support.redis_index import fresh_address, fresh_ring
 
 from neardup import Index
 from neardup.errors import ParameterError, UsageError
@@ -44,12 +44,12 @@ def texts(count: int) -> list[str]:
     ]
 
 
-@pytest.fixture(params=["folder", "Redis"])
+@pytest.fixture(params=["folder", "Redis", "ring"])
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
     """Returns where another new index may be."""
     names = itertools.count()
-    on_redis = request.param == "Redis"
-    return fresh_address if on_redis else lambda: tmp_path / f"index-{next(names)}"
+    on_servers = {"Redis": fresh_address, "ring": fresh_ring}
+    return on_servers.get(request.param, lambda: tmp_path / f"index-{next(names)}")
 
 
 def aged(place: Any, count: int = 60, clock: Clock | None = None) -> tuple[Index, Clock]:

@@ -9,10 +9,11 @@ import pytest
 from support import batch_engine
 from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, table, write_jsonl
 from support.definition import POINT, Row
+from support.redis_index import fresh_address
 
 import neardup as library
 from neardup.index.index import Index
-from neardup.index.stored_corpus import open_indexes
+from neardup.index.stored_corpus import IndexCorpus, open_indexes
 from neardup.pipeline.run import run_job
 
 POINTS: dict[str, Row] = {
@@ -150,3 +151,78 @@ def test_a_folder_of_data_with_a_file_index_json_is_no_index(tmp_path: Path) -> 
     (data / "index.json").write_text(json.dumps([DOCUMENTS[0]]))
     given = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[2:4])
     assert dedup(given, "-o", tmp_path / "out", "--against", data)["counts"]["removed"] == 2
+
+
+@pytest.mark.parametrize("point", ["the usual", "estimate", "narrow slots"])
+def test_an_index_on_redis_is_one_in_a_folder(tmp_path: Path, point: str) -> None:
+    """Runs against both decide alike, after documents were removed, too."""
+    rows = batch_engine.rows(3, 90, words=6)
+    options = POINT | {"threshold": 0.5} | POINTS[point]
+    places = [tmp_path / "ix", fresh_address()]
+    for place in places:
+        with Index.open(place, **options) as index:
+            for row in rows[:40]:
+                index.add(row["id"], row["text"])
+            index.remove(rows[0]["id"])
+    paths = batch_engine.write(tmp_path / "in", rows[40:])
+    named, found = dict.fromkeys(batch_engine.SMALL) | options, []
+    for place, out in zip(places, (tmp_path / "a", tmp_path / "b"), strict=True):
+        with open_indexes([place]) as stored:
+            others = {"against": tuple(one.path for one in stored), "stored": stored}
+            run_job(batch_engine.job(paths, out, others=others, **named), quiet())
+        found.append(outcome(out))
+    assert found[0] == found[1]
+    assert len(table(tmp_path / "b", "removed")) > 3
+
+
+def test_dedup_against_an_index_on_redis(tmp_path: Path) -> None:
+    place = fresh_address()
+    first = write_jsonl(tmp_path / "first.jsonl", DOCUMENTS[:10])
+    assert neardup("index", "build", place, first, "-q", "--keep-texts").code == 0
+    given = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[10:])
+    login = place.replace("redis://", "redis://default:geheim@")
+    record = dedup(given, "-o", tmp_path / "out", "--against", place)
+    with library.dedup_files(given, tmp_path / "python", against=place) as result:
+        assert result.counts == record["counts"]
+    folder = make_index(tmp_path)
+    assert without_clusters(tmp_path / "out") != [] and record["counts"]["earlier"] == 5
+    dedup(given, "-o", tmp_path / "folder", "--against", folder)
+    renamed = [row | {"witness_file": place} for row in without_clusters(tmp_path / "folder")]
+    shown = [row | {"witness_file": place} for row in without_clusters(tmp_path / "out")]
+    assert shown == renamed
+    assert record["parameters"]["against"] == [place]
+    samples = {row["id"]: row["text"] for row in table(tmp_path / "out", "samples")}
+    assert samples["doc-0"] == DOCUMENTS[0]["text"]
+    ran = neardup("why", tmp_path / "out", "doc-12")
+    assert ran.code == 0 and "doc-0" in ran.out, ran
+    again = dedup(given, "-o", tmp_path / "login", "--against", login)
+    assert again["parameters"]["against"] == [place]
+    written = [path for path in (tmp_path / "login").rglob("*") if path.is_file()]
+    assert not any(b"geheim" in path.read_bytes() for path in written)
+    missing = f"{place}-missing"
+    refused(neardup("dedup", given, "-o", tmp_path / "x", "--against", missing), 2, "no index")
+
+
+def test_a_run_against_an_index_on_redis_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = fresh_address()
+    first = write_jsonl(tmp_path / "first.jsonl", DOCUMENTS[:10])
+    assert neardup("index", "build", place, first, "-q").code == 0
+    given, out = write_jsonl(tmp_path / "new.jsonl", DOCUMENTS[10:]), tmp_path / "out"
+    monkeypatch.setattr("neardup.pipeline.run.write_tables", lambda *_: 1 / 0)
+    assert neardup("dedup", given, "-o", out, "--against", place, "-q").code == 1
+    monkeypatch.undo()
+    written: list[object] = []
+    sketched = IndexCorpus._sketched
+    monkeypatch.setattr(
+        IndexCorpus, "_sketched", lambda *given: written.append(1) or sketched(*given)
+    )
+    monkeypatch.setattr("neardup.pipeline.run.write_tables", lambda *_: 1 / 0)
+    assert neardup("dedup", given, "-o", out, "--against", place, "-q").code == 1
+    assert not written, "the sketches of the index are there"
+    monkeypatch.undo()
+    with Index.open(place) as index:
+        index.remove("doc-0")
+    dedup(given, "-o", out, "--against", place)
+    assert "doc-0" not in {row["witness"] for row in table(out, "removed")}

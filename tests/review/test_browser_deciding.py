@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.accessibility import find_barriers
 from support.browser import Page
 from support.command_line import table
 from support.review_server import ReviewServer
@@ -148,6 +149,27 @@ def test_tabulator_goes_through_a_page_in_reading_order(serve, page: Page) -> No
     with page.loading():
         page.press("Enter")
     assert server.decisions()[0][0] == "unsure"
+
+
+def test_from_the_first_page_to_applied_decisions(serve, page: Page) -> None:
+    server = serve()
+    server.enter(page)
+    with page.loading():
+        page.press("g")
+    for key in "ddd":
+        with page.loading():
+            page.press(key)
+    with page.loading():
+        page.click("nav a[href='/decisions']")
+    with page.loading():
+        page.click("main a[href='/apply']")
+    with page.loading():
+        page.click("form[action='/apply'] button")
+    page.wait_for("document.body.innerText.includes('8 removed (-1)')")
+    assert "4 documents kept (+1)" in page.text("main")
+    decided = server.run.parent / f"{server.run.name}-decided"
+    assert len(table(decided, "removed")) == 8 and page.complaints == []
+    assert find_barriers(page) == []
 
 
 # -- several tabs, several people ----------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from support.accessibility import find_barriers
 from support.browser import Page
 from support.command_line import dedup
+from support.reviewer import DOCUMENTS
 
 PATHS = ("", "clusters", "cluster/0", "pair/0", "document?id=a1", "compare?a=a0&b=b0", "bulk")
 
@@ -20,6 +21,13 @@ def test_pages_have_no_barriers(serve, page: Page, dark: bool) -> None:
         page.open(f"{server.url}/{path}", dark=dark)
         assert page.complaints == []
         assert find_barriers(page) == [], path
+
+
+def test_sources_of_a_column_are_on_the_overview(serve, make_run, page: Page) -> None:
+    documents = [one | {"lang": "ab"[one["id"] > "b"]} for one in DOCUMENTS]
+    serve(make_run(documents, "--source", "lang")).enter(page)
+    assert "By lang" in page.text("main") and "By file or folder" in page.text("main")
+    assert page.complaints == [] and find_barriers(page) == []
 
 
 def test_check_of_barriers_finds_one(serve, page: Page) -> None:

@@ -179,6 +179,17 @@ def test_new_run_in_the_folder_keeps_the_decisions(review, make_run):
     assert "1 document" in again.get("/")
 
 
+def test_run_that_is_replaced_while_it_is_reviewed(review, make_run):
+    reviewer = review()
+    reviewer.decide("same", 0)
+    make_run([{"id": "a0", "text": "another one"}], "--force")
+    assert "start neardup review again" in reviewer.get("/pair/1", 409)
+    fields = {"position": 1, "seen": 1, "action": "same", "then": "next"}
+    assert "another run now" in reviewer.send("/decide", 409, **fields)
+    assert len(reviewer.decisions()) == 1
+    assert "You are logged out" in reviewer.send("/logout")
+
+
 def test_note_that_is_too_long_is_refused(review):
     reviewer = review()
     assert "shorten it" in reviewer.decide("same", 0, 400, note="x" * 2_001)

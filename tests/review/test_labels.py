@@ -47,7 +47,7 @@ def answer_all(labels: LabelDesk, who: str = "ann") -> None:
 
 def test_strata_have_all_pairs_of_the_corpus(labels: LabelDesk) -> None:
     documents = len(DOCUMENTS)
-    assert sum(labels.draw.sizes.values()) == documents * (documents - 1) / 2
+    assert sum(one.pairs for one in labels.draw.sizes.values()) == documents * (documents - 1) / 2
     assert len(labels.draw.pairs) == 60
     assert {pair.stratum for pair in labels.draw.pairs} == labels.draw.sizes.keys()
 
@@ -70,7 +70,9 @@ def test_a_sample_of_a_corpus_stands_for_all_of_it(run: Path) -> None:
     (run / "review" / LABELS_FILE).unlink()
     desk = draw_more(run, 60, sample=80)
     assert "80 of 120 documents" in desk.draw.about
-    assert sum(desk.draw.sizes.values()) == pytest.approx(120 * 119 / 2, rel=0.25)
+    every = sum(one.pairs for one in desk.draw.sizes.values())
+    assert every == pytest.approx(120 * 119 / 2, rel=0.25)
+    assert all(name == "random" or size.units < 1e6 for name, size in desk.draw.sizes.items())
 
 
 def test_changed_inputs_are_refused(run: Path) -> None:
@@ -158,6 +160,17 @@ def test_answers_ask_for_a_threshold(run: Path) -> None:
     threshold = labels.figures().threshold
     assert threshold is not None
     assert threshold < 0.75
+
+
+@pytest.mark.parametrize("other", [["--measure", "containment"], ["--sketch", "simhash"]])
+def test_no_threshold_is_asked_for_that_the_run_has_not(run: Path, other: list[str]) -> None:
+    """Pairs are as similar as their sets of shingles are; other measures have other thresholds."""
+    labels = draw_more(run, 400)
+    answer_all(labels)
+    dedup(run.parent / "texts.jsonl", "-o", run, "--force", *other)
+    figures = LabelDesk(RunSubject(run)).figures()
+    assert figures.scores is not None
+    assert figures.threshold is None
 
 
 # -- two people ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from support.redis_servers import redis_server
 
 from neardup.cli import build_command
 from neardup.index.index import Index
-from neardup.index.redis_store import servers
+from neardup.index.redis_store import configuration
 from neardup.index.redis_store.address import RedisAddress
 from neardup.service.limits import ServiceLimits
 from neardup.service.routes import router
@@ -88,7 +88,7 @@ def test_redis_of_compose_forgets_nothing() -> None:
     (command,) = COMPOSE["services"]["redis"]["command"][2:]
     assert "--appendonly yes" in command and "--maxmemory-policy noeviction" in command
     policy = re.search(r"--maxmemory-policy (\S+)", command)
-    assert policy is not None and policy[1] not in servers.EVICTING
+    assert policy is not None and policy[1] not in configuration.EVICTING
 
 
 def test_probes_and_checks_ask_for_routes() -> None:
@@ -149,3 +149,25 @@ def test_user_of_the_page_may_do_all_that_is_needed(
             assert index.repair() == [] == index.verify() and index.finish_removals() == 0
         with pytest.raises(Exception, match=r"docs/cluster\.md"):
             Index.open(f"{server.url}?name=others", threshold=0.7)
+
+
+def test_user_of_the_page_may_rebalance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import redis
+
+    (rule,) = re.findall(r"^ACL SETUSER .*$", PAGE, re.MULTILINE)
+    (more,) = re.findall(r"^\+exists .*$", PAGE, re.MULTILINE)
+    monkeypatch.setattr(configuration, "SYNC_SECONDS", 0.0)
+    monkeypatch.setenv("NEARDUP_REDIS_USER", "neardup")
+    monkeypatch.setenv("NEARDUP_REDIS_PASSWORD", "geheim")
+    with redis_server(tmp_path) as first, redis_server(tmp_path, appendonly=False) as second:
+        for server in (first, second):
+            with redis.Redis(port=server.port) as client:
+                words = f"{rule} {more}".replace("PASSWORD", "geheim").split()
+                assert client.execute_command(*words)
+                client.config_set("save", "3600 1")
+        with Index.open(f"{first.url}?ring&name=posts", threshold=0.7) as index:
+            text = "the quick brown fox jumps over the lazy dog and runs"
+            index.add("1", text)
+            assert index.rebalance(f"{first.url},{second.address}?ring&name=posts").moved > 10
+            assert index.add("2", text).duplicate_of == "1"
+            assert index.verify() == [] and index.now() > 0

@@ -127,7 +127,7 @@ class Page:
         return self._connection.ask(method, self._session, **parameters)
 
     def hear(self, method: str, event: dict[str, Any]) -> None:
-        if method == "Log.entryAdded":
+        if method == "Log.entryAdded" and event["entry"]["level"] != "verbose":  # no mere advice
             self.complaints.append(event["entry"]["text"])
         elif method == "Runtime.exceptionThrown":
             self.complaints.append(str(event["exceptionDetails"]))

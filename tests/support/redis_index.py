@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
@@ -16,7 +16,7 @@ import neardup
 from neardup import Index
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import Keyspace
-from neardup.index.redis_store.servers import Servers
+from neardup.index.redis_store.ring_servers import connect
 from neardup.index.redis_store.shared_generation import read_meta
 from support import batch_engine
 from support.redis_servers import RedisServer, redis_server
@@ -25,7 +25,7 @@ _names = count()
 
 
 @cache
-def shared_server() -> RedisServer:
+def shared_server(number: int = 0) -> RedisServer:
     """A server that ends with this process."""
     folder = Path(tempfile.mkdtemp(prefix="neardup-redis-"))
     stack = ExitStack()
@@ -40,12 +40,23 @@ def fresh_address(server: RedisServer | None = None) -> str:
     return f"{(server or shared_server()).url}?name=index-{next(_names)}"
 
 
+def fresh_ring(count: int = 3) -> str:
+    """The address of an index that does not exist, on some servers that are no cluster."""
+    return ring_of(range(count), f"index-{next(_names)}")
+
+
+def ring_of(numbers: Iterable[int], name: str) -> str:
+    """The address of an index on some of the shared servers."""
+    servers = ",".join(shared_server(number).address for number in numbers)
+    return f"redis://{servers}?ring&name={name}"
+
+
 class Raw:
     """The keys of an index as an administrator sees them, to look at or to break."""
 
     def __init__(self, address: str) -> None:
         parsed = RedisAddress.parse(address)
-        self.servers = Servers(parsed)
+        self.servers = connect(parsed)
         self.client: Any = self.servers._client(parsed.servers[0])
         meta = read_meta(self.servers)
         assert meta is not None, f"there is no index at {address}"

@@ -115,6 +115,12 @@ INDEX_COMMANDS: Final = [
     ),
     CommandRow("compact", "index:compact", "The whole index", "index compact posts"),
     CommandRow("verify", "index:verify", "The whole index", "index verify posts"),
+    CommandRow(
+        "rebalance",
+        "index:rebalance",
+        "The whole index",
+        "index rebalance 'redis://10.0.0.1,10.0.0.2,10.0.0.3?ring'",
+    ),
     CommandRow("export", "index:export", "The whole index", "index export posts posts.export"),
     CommandRow("import", "index:import_", "The whole index", "index import copy posts.export"),
 ]

@@ -174,19 +174,20 @@ def dedup(
     options = Options.of(key=key, **{n: v for n, v in given.items() if n not in stale})
     force, memory = run_options["force"], run_options["memory"]
     check_engine(engine, master, run_options["workers"])
-    if against:
-        from neardup.index.redis_store.address import require_folder
+    earlier, addresses = list(against or ()), list[str]()
+    if any(map(is_url, earlier)):
+        from neardup.index.redis_store.address import hide_password
+        from neardup.index.stored_corpus import split_addresses
 
-        for earlier in against:
-            require_folder(earlier, "an earlier corpus (--against)")
+        earlier, addresses = split_addresses(earlier)
     if dry_run and engine != "local":
         raise UsageError("--dry-run is for --engine local: neardup plan estimates runs on Spark")
-    if dry_run and any(map(is_url, [*inputs, *([out] if out else []), *(against or ())])):
+    if dry_run and any(map(is_url, [*inputs, *([out] if out else []), *earlier])):
         raise UsageError(
             "--dry-run is for local files, and a URL would be fetched: give a part of the files by "
             "a path and a local -o, or estimate the run with neardup plan --documents N"
         )
-    by_url = urls_only([*inputs, *([out] if out else []), *(against or ())], engine)
+    by_url = urls_only([*inputs, *([out] if out else []), *earlier], engine)
     with progress_for(quiet=quiet or as_json) as progress, ExitStack() as stack:
         if stale and not LAYOUT & given.keys() - stale:
             progress.say(describe_new_bands(config or context.meta[SETTINGS].file, options))
@@ -199,6 +200,11 @@ def dedup(
         from neardup.source_counts import RemovalLimits
 
         if by_url and out is not None:
+            if addresses:
+                raise UsageError(
+                    f"--against {hide_password(addresses[0])}: a run on Spark over URLs can't read "
+                    "an index: give paths that all machines see, or the files of the index"
+                )
             refuse_with_urls(merge_rows, save_sketches, annotate, decisions, run_options)
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
@@ -236,7 +242,7 @@ def dedup(
                 out,
                 job,
                 format=run_options["input_options"].get("format", "auto"),
-                against=tuple(against or ()),
+                against=tuple(earlier),
                 force=force,
                 work=work,
                 progress=progress,
@@ -244,12 +250,14 @@ def dedup(
             page: str | None = f"{place}/report.html"
             piped, listed = False, f"{place} is complete, and its rejected.parquet lists them"
         else:
-            places = stack.enter_context(fetch_urls(inputs, out, against or (), force, progress))
+            places = stack.enter_context(fetch_urls(inputs, out, earlier, force, progress))
             stored: tuple[IndexCorpus, ...] = ()
-            if places.against:
+            if places.against or addresses:
                 from neardup.index.stored_corpus import open_indexes
 
-                stored = stack.enter_context(open_indexes(places.against))
+                indexes = open_indexes([*places.against, *addresses])
+                stored = stack.enter_context(indexes)
+                places.add_earlier([hide_password(each) for each in addresses])
             run_options["force"] |= places.upload is not None
             job = make_job(
                 places.inputs,

@@ -1,4 +1,4 @@
-"""neardup index stats, verify, compact, export, import; what all commands of an index share."""
+"""neardup index stats, verify, compact, rebalance, export, import; and what all of them share."""
 
 from __future__ import annotations
 
@@ -226,6 +226,34 @@ def compact(folder: Dir, key_file: IndexKey = None, quiet: Quiet = False) -> Non
         print(f"{format_bytes(before)} before, {format_bytes(tree_bytes(path))} now")
         for line in previous_lines(folder):
             print(line)
+
+
+def rebalance(
+    address: Annotated[
+        str,
+        argument(
+            "ADDRESS",
+            "The index, with the servers that it shall have: redis://HOST,HOST?ring&name=NAME.",
+        ),
+    ],
+    replicas: Replicas = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Move an index on a ring of Redis servers to other servers, while it is used.
+
+    About 1/N of its partitions move when a server comes or goes. Servers that leave have to be up
+    until the end. If it is stopped, the index works on, and the same command finishes it.
+    """
+    from neardup.index.redis_store.address import RedisAddress
+    from neardup.index.redis_store.rebalancing import rebalance
+
+    with progress_for(quiet=quiet) as progress:
+        done = rebalance(RedisAddress.parse(address), replicas, progress)
+    if not quiet:
+        print(
+            f"{done.moved} of {format_count(done.partitions, 'partition')} moved; the servers are "
+            f"{', '.join(done.servers)}"
+        )
 
 
 def export(

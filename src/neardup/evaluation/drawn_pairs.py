@@ -7,13 +7,15 @@ estimated by its labels, and the sum over the strata is unbiased, whatever was d
 
 Intervals are the middle 95 % of what all pairs may be, given the labels: in each stratum the shares
 are drawn from their distribution given its labels (Dirichlet, as a Polya posterior), widened as any
-variance of a sample is, and narrowed by the part of the stratum that is labelled. Half a label of
+variance of a sample is, and narrowed by the part of the stratum that is labelled. Where the number
+of pairs of a stratum was estimated by a sample of the documents, it is drawn, too. Half a label of
 either kind is added as in the interval of Jeffreys, once in all and not in each stratum: with one
 stratum this is that interval. Decision 051 has its coverage.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -35,6 +37,17 @@ ENDS: Final = (0.025, 0.975)
 SEED: Final = 51
 
 
+class StratumSize(NamedTuple):
+    """How many pairs a stratum has.
+
+    pairs   their number, or an estimate of it
+    units   how many independent pairs the estimate is made by; infinity if the number is known
+    """
+
+    pairs: float
+    units: float = math.inf
+
+
 class ScoreShares(NamedTuple):
     """Recall, precision and F1, each with its interval."""
 
@@ -51,15 +64,18 @@ class PairWeights:
         weight: How many pairs each stands for.
         stratum: The place of its stratum in `names`.
         names: The names of the strata; `RANDOM` is that of random pairs.
+        units: By how many independent pairs the size of each stratum was estimated; infinity where
+            it is known.
     """
 
     weight: Reals
     stratum: Integers
     names: Sequence[str]
+    units: Sequence[float]
 
     def take(self, rows: Flags | Integers) -> PairWeights:
         """Return the weights of some of the pairs."""
-        return PairWeights(self.weight[rows], self.stratum[rows], self.names)
+        return PairWeights(self.weight[rows], self.stratum[rows], self.names, self.units)
 
     def score(self, predicted: Flags, truth: Flags) -> ScoreShares:
         """Return recall, precision and F1 of all pairs, for which these stand.
@@ -75,7 +91,8 @@ class PairWeights:
         # By name: the order of rows has no part in what is drawn for the intervals.
         used = [n for n in np.argsort(self.names).tolist() if counts[n].any()]
         random = np.array([self.names[n] == RANDOM for n in used], bool)
-        return estimate(counts[used], sizes[used], random)
+        units = np.array([self.units[n] for n in used], np.float64)
+        return estimate(counts[used], sizes[used], random, units)
 
     @property
     def pairs(self) -> float:
@@ -83,17 +100,18 @@ class PairWeights:
         return float(self.weight.sum())
 
 
-def estimate(counts: Integers, sizes: Reals, random: Flags) -> ScoreShares:
+def estimate(counts: Integers, sizes: Reals, random: Flags, units: Reals) -> ScoreShares:
     """Return recall, precision and F1 of all pairs by the labels of each stratum.
 
     Args:
         counts: The labelled pairs by stratum, prediction and truth; some of each stratum.
         sizes: All pairs of each stratum.
         random: Which strata are of random pairs.
+        units: By how many independent pairs each size was estimated.
     """
     shares = counts / counts.sum(axis=(1, 2), keepdims=True)
     values = _scores(np.einsum("h,hjl->jl", sizes, shares))
-    low, high = intervals(counts, sizes, random, np.random.default_rng(SEED))
+    low, high = intervals(counts, sizes, random, units, np.random.default_rng(SEED))
     found = zip(values.tolist(), low.tolist(), high.tolist(), strict=True)
     return ScoreShares(*(Share(*(None if np.isnan(x) else x for x in one)) for one in found))
 
@@ -102,6 +120,7 @@ def intervals(
     counts: Integers,
     sizes: Reals,
     random: Flags,
+    units: Reals,
     generator: np.random.Generator,
     draws: int = DRAWS,
 ) -> tuple[Reals, Reals]:
@@ -111,6 +130,7 @@ def intervals(
         counts: The labelled pairs by stratum, prediction and truth, in the last three axes.
         sizes: All pairs of each stratum.
         random: Which strata are of random pairs.
+        units: By how many independent pairs each size was estimated.
         generator: What the draws are made with.
         draws: Their number.
     """
@@ -125,6 +145,13 @@ def intervals(
     spread = (1 - labelled / whole) * labelled / np.maximum(labelled - 1, 1)
     drawn = found + np.sqrt(spread) * (drawn - found)
     totals = whole * np.clip(drawn, counts / whole, 1)
+    guessed = np.isfinite(units)
+    if guessed.any():
+        size = np.ones((draws, *counts.shape[:-2]))
+        size[..., guessed] = generator.standard_gamma(
+            units[guessed], (*size.shape[:-1], guessed.sum())
+        )
+        totals *= (size / np.where(guessed, units, 1.0))[..., None, None]
     low, high = np.quantile(np.nan_to_num(_scores(totals.sum(axis=-3))), ENDS, axis=0)
     seen = counts.sum(axis=-3)
     tp, fp, fn = seen[..., 1, 1], seen[..., 1, 0], seen[..., 0, 1]

@@ -6,6 +6,7 @@ value that is not a label is an error, because its meaning is unknown.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -121,16 +122,18 @@ def read_golden(path: Path, pairs: Names = None, clusters: Names = None) -> Labe
 def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
     """Return labelled pairs of rows; pairs without a third field are duplicates.
 
-    A fourth field is the number of pairs that this one stands for, a fifth its stratum.
+    A fourth field is the number of pairs that this one stands for, a fifth its stratum, a sixth by
+    how many independent pairs the size of the stratum was estimated.
     """
     numbers: dict[str, int] = {}
     strata: dict[str, int] = {}
     left, right, labels = array("q"), array("q"), array("b")
     weights, stratum = array("d"), array("q")
+    units: dict[int, float] = {}
     for row, fields in rows:
         if len(left) == MOST_PAIRS:
             raise too_large_error(f"more than {MOST_PAIRS:,} pairs")
-        if not 2 <= len(fields) <= 5:
+        if not 2 <= len(fields) <= 6:
             raise InputError(f"{numbered} {row}: a pair is id1, id2 and a label, or id1 and id2")
         a, b, *label = fields
         if not a or not b:
@@ -142,9 +145,12 @@ def of_pairs(rows: Iterable[Row], numbered: str = "row") -> LabelledPairs:
             weights.append(_weight(label[1], numbered, row))
             name = (label[2] or "") if len(label) > 2 else str(weights[-1])
             stratum.append(strata.setdefault(name, len(strata)))
+            if len(label) > 3 and label[3]:
+                units[stratum[-1]] = _weight(label[3], numbered, row)
     if weights and len(weights) < len(left):
         raise InputError("some pairs have a weight and others have none: give all of them one")
-    drawn = PairWeights(np.array(weights), np.array(stratum, np.int64), list(strata))
+    known = [units.get(number, math.inf) for number in range(len(strata))]
+    drawn = PairWeights(np.array(weights), np.array(stratum, np.int64), list(strata), known)
     ids = list(numbers)
     first, second = np.array(left, np.int64), np.array(right, np.int64)
     return _checked(
@@ -299,7 +305,7 @@ def _weight(field: str | None, numbered: str, row: int) -> float:
     if not 0 < weight < MOST_WEIGHT:
         raise InputError(
             f"{numbered} {row}: {(field or '')[:LISTED]!r} is no weight: write how many pairs this "
-            "one stands for, 1 / its chance to be drawn"
+            "one stands for, 1 / its chance to be drawn, and units above 0 or none"
         )
     return weight
 

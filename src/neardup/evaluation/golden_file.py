@@ -1,6 +1,6 @@
 """The rows of a golden file, and which of its columns are the ids and the label.
 
-Columns called `weight` and `stratum` beside a label say how the pairs were drawn.
+Columns called `weight`, `stratum` and `units` beside a label say how the pairs were drawn.
 
 A header is recognised by its names: `id1`, `id2`, `label`, `id`, `cluster`, and those that people
 write instead, such as `left`, `right`, `same`. A file without a header holds pairs. A first line
@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -72,6 +72,7 @@ HEADER_WORDS: Final = (
 """Two of them in a first row of two columns are hardly ids of documents."""
 WEIGHT: Final = "weight"
 STRATUM: Final = "stratum"
+UNITS: Final = "units"
 DELIMITERS: Final = (";", "\t", "|", ",")
 """What is tried if the usual delimiter does not occur in the first line."""
 TABLES: Final = ("parquet", "arrow", "arrow-stream")
@@ -342,11 +343,11 @@ def _table_rows(file: InputFile) -> Iterator[Row]:
 
 
 def _weight_places(names: list[str], taken: Sequence[int]) -> list[int]:
-    """Return the places of the weight and the stratum, as far as there are such columns."""
+    """Return the places of the weight, the stratum and its units, as far as there are any."""
     plain = [name.strip().lower() for name in names]
     if WEIGHT not in plain or plain.index(WEIGHT) in taken:
         return []
-    wanted = [name for name in (WEIGHT, STRATUM) if name in plain]
+    wanted = list(takewhile(plain.__contains__, (WEIGHT, STRATUM, UNITS)))
     return [plain.index(name) for name in wanted]
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.evaluation.drawn_pairs import RANDOM, PairWeights
+from neardup.evaluation.drawn_pairs import RANDOM, PairWeights, StratumSize
 from neardup.evaluation.scores import Scores, sweep_thresholds
 from neardup.evaluation.shares import Share
 from neardup.formatting import format_count
@@ -37,28 +37,36 @@ class DrawnPair(NamedTuple):
 
 
 class WeightedLabel(NamedTuple):
-    """A labelled pair as a golden set has it: whether it is a duplicate, and what it stands for."""
+    """A labelled pair as a golden set has it: whether it is a duplicate, what it stands for, and
+    by how many independent pairs the size of its stratum was estimated.
+    """
 
     pair: DrawnPair
     label: bool
     weight: float
+    units: float
 
 
 def weigh_answers(
-    pairs: Sequence[DrawnPair], sizes: Mapping[str, float], answers: Mapping[int, str]
+    pairs: Sequence[DrawnPair], sizes: Mapping[str, StratumSize], answers: Mapping[int, str]
 ) -> list[WeightedLabel]:
     """Return the pairs that were answered with same or different, and what each stands for.
 
     Args:
         pairs: The pairs of the queue.
-        sizes: The number of pairs of each stratum.
+        sizes: The size of each stratum.
         answers: The answers by the numbers of pairs. Those who are unsure stand for pairs of which
             nothing is known: these count nowhere.
     """
     answered = Counter(pair.stratum for pair in pairs if pair.number in answers)
-    weight = {name: sizes[name] / count for name, count in answered.items()}
+    weight = {name: sizes[name].pairs / count for name, count in answered.items()}
     return [
-        WeightedLabel(pair, answers[pair.number] == SAME, weight[pair.stratum])
+        WeightedLabel(
+            pair,
+            answers[pair.number] == SAME,
+            weight[pair.stratum],
+            sizes[pair.stratum].units,
+        )
         for pair in pairs
         if answers.get(pair.number) in (SAME, DIFFERENT)
     ]
@@ -88,7 +96,7 @@ class LabelFigures:
     def of(
         cls,
         pairs: Sequence[DrawnPair],
-        sizes: Mapping[str, float],
+        sizes: Mapping[str, StratumSize],
         answers: Mapping[int, str],
         found: NDArray[np.bool_],
     ) -> LabelFigures:
@@ -96,7 +104,7 @@ class LabelFigures:
 
         Args:
             pairs: The pairs of the queue.
-            sizes: The number of pairs of each stratum.
+            sizes: The size of each stratum.
             answers: The answers by the numbers of pairs.
             found: Whether each pair has been found, by the numbers of pairs.
         """
@@ -110,6 +118,7 @@ class LabelFigures:
             np.array([one.weight for one in labels]),
             np.array([names.index(one.pair.stratum) for one in labels]),
             names,
+            [sizes[name].units for name in names],
         )
         label = np.array([one.label for one in labels])
         predicted = found[[one.pair.number for one in labels]]

@@ -9,6 +9,7 @@ and a longer queue begins as a shorter one does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -56,6 +57,8 @@ class Stratum:
         b: The second ones.
         rate: The share of duplicates that is expected.
         found: Whether the system has found these pairs.
+        units: How many independent pairs of a sample its size is estimated by; infinity if it is
+            known, because all documents were compared.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Stratum:
     b: Integers
     rate: float
     found: bool
+    units: float = math.inf
 
     def __len__(self) -> int:
         return len(self.a)
@@ -81,6 +85,8 @@ class SearchedPairs:
         floor: The lowest similarity.
         found: Which of them the system has found.
         cluster: The cluster of each document; pairs of one are found, too. -1 for none.
+        group: The group of similar documents that each is of: they are chosen together.
+        share: The chance of a document of the corpus to be in the sample.
     """
 
     documents: int
@@ -90,6 +96,21 @@ class SearchedPairs:
     floor: float
     found: Flags
     cluster: Integers
+    group: Integers
+    share: float = 1.0
+
+    def units(self, pairs_of: Integers) -> float:
+        """Return how many independent pairs would tell the size of a stratum as well.
+
+        Pairs of one group are chosen together or not at all: the variance is that of the groups.
+
+        Args:
+            pairs_of: The pairs of the stratum by the group of their first document.
+        """
+        if self.share >= 1:
+            return math.inf
+        squares = float(np.sum(pairs_of.astype(np.float64) ** 2))
+        return float(pairs_of.sum()) ** 2 / squares / (1 - self.share)
 
 
 def draw_strata(
@@ -109,7 +130,8 @@ def draw_strata(
         order = rows[_order(weights[rows], chance)]
         size = float(weights[rows].sum())
         if len(order):
-            yield Stratum(name, size, pairs.a[order], pairs.b[order], rate, found)
+            units = pairs.units(np.bincount(pairs.group[pairs.a[rows]]))
+            yield Stratum(name, size, pairs.a[order], pairs.b[order], rate, found, units)
     yield from _others(pairs, weigh, seed)
 
 
@@ -123,6 +145,8 @@ def _bins(pairs: SearchedPairs, threshold: float) -> Iterator[tuple[str, Integer
     ):
         word = "found" if found else "missed"
         for (low, high), rate in zip(pairwise(ends), rates, strict=True):
+            if low >= high:  # the threshold is 1
+                continue
             below = pairs.similarity < high if high < 1 else True
             rows = np.flatnonzero((pairs.found == found) & (pairs.similarity >= low) & below)
             yield f"{word} {low:.2f} to {high:.2f}", rows, rate, found
@@ -160,7 +184,9 @@ def _others(pairs: SearchedPairs, weigh: Weigh, seed: int) -> Iterator[Stratum]:
             weights = weigh(a, b)
             order = _order(weights, chance)
             rate = FOUND_RATES[0] if found else 0.0
-            yield Stratum(name, size * float(weights.mean()), a[order], b[order], rate, found)
+            units = pairs.units(sizes * (sizes - 1) // 2) if found else math.inf
+            whole = size * float(weights.mean())
+            yield Stratum(name, whole, a[order], b[order], rate, found, units)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
 from neardup.index.redis_store.address import RedisAddress, is_redis, not_on_redis
 from neardup.index.redis_store.open_servers import OpenServers
+from neardup.index.redis_store.rebalancing import Rebalanced
 from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings, parse_budget
 from neardup.index.shadow import Shadow
@@ -986,6 +987,31 @@ class Index:
         raise UsageError(
             f"{self.path} is in a folder, where nothing is repaired: if neardup index verify lists "
             "problems, import an export (neardup index import), or build the index again"
+        )
+
+    def rebalance(self, address: str, progress: Progress = SILENT) -> Rebalanced:
+        """Move an index on a ring of Redis servers to other servers, while it is used.
+
+        About 1/N of its partitions move when a server comes or goes. Other processes go on, and
+        this object too. If it is stopped, the index works on, and the same call finishes it.
+
+        Args:
+            address: The address of the index with the servers that it shall have, such as
+                `"redis://a,b,c?ring"`; servers that leave have to be up.
+            progress: Receives the progress.
+
+        Returns:
+            The servers, and how many partitions were moved.
+
+        >>> _example().rebalance("redis://a,b,c?ring")
+        Traceback (most recent call last):
+        neardup.errors.UsageError: ... is in a folder: ...
+        """
+        if isinstance(self._opened, OpenServers):
+            return self._opened.rebalance(RedisAddress.parse(address), progress)
+        raise UsageError(
+            f"{self.path} is in a folder: an index on a ring (redis://HOST,HOST?ring) can be "
+            "rebalanced"
         )
 
     def finish_removals(self) -> int:

@@ -352,6 +352,10 @@ class Store:
             row = self._reader().execute(query, (table,)).fetchone()
             return int(row[0]) if row else 0
 
+    def describe_state(self) -> tuple[object, ...]:
+        """Return what no other state of the index has: the generation, and the last change."""
+        return self.path.parent.name, self.last_change()
+
     def first_change(self) -> int:
         """Return the oldest change that is stored; one more than the last if there is none."""
         with self._translated():

@@ -7,11 +7,11 @@ are compared. Nothing of the index changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -21,9 +21,12 @@ from neardup.errors import InputError, UsageError
 from neardup.formats.blocks import BlockReader
 from neardup.index import folder
 from neardup.index.arrivals import SignatureCodec
+from neardup.index.exchange import ExportedStore
 from neardup.index.generation import opened_store
+from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.redis_store.open_servers import kept_documents
 from neardup.index.settings import DISTINGUISH, IndexSettings, stated
-from neardup.index.store import Row, Store
+from neardup.index.store import Row
 from neardup.index.validation import decode_text
 from neardup.options import Distinguish, Options
 from neardup.pipeline.sketch_files import (
@@ -48,12 +51,19 @@ NOT_COMPARED: Final = ("recall", "verify", DISTINGUISH)
 that are compared by themselves."""
 
 
+class CorpusStore(ExportedStore, Protocol):
+    """What an earlier corpus needs of a store."""
+
+    def describe_state(self) -> tuple[object, ...]:
+        """Return what no other state of the index has."""
+
+
 @dataclass(frozen=True)
 class IndexCorpus:
-    """The documents of an open store."""
+    """The documents of an open store; `path` is the folder of the index, or its address."""
 
-    path: Path
-    store: Store
+    path: Path | str
+    store: CorpusStore
     settings: IndexSettings
 
     @property
@@ -103,9 +113,8 @@ class IndexCorpus:
     ) -> tuple[StoredShard, BlockReader, str]:
         """Write the sketches of the kept documents, or find those of a run that was stopped."""
         with self.store.snapshot():
-            key = digest(
-                str(self.path.resolve()), self.store.path.parent.name, self.store.last_change()
-            )
+            place = self.path.resolve() if isinstance(self.path, Path) else self.path
+            key = digest(str(place), *self.store.describe_state())
             if (file := stage.find(key, key)) is None:
                 self._write(stage.path(key), key, columns)
                 file = stage.open(key)
@@ -190,15 +199,26 @@ class IndexCorpus:
 
 @contextmanager
 def open_indexes(paths: Iterable[str | Path]) -> Iterator[tuple[IndexCorpus, ...]]:
-    """Open those of the paths that are folders of indexes, beside a process that writes to them."""
-    opened: list[IndexCorpus] = []
-    try:
-        for path in map(Path, paths):
-            if folder.is_index(path):
-                name = folder.require_index(path).current
-                with opened_store(path, name, read_only=True) as (store, settings):
-                    opened.append(IndexCorpus(path, store, settings))
+    """Open those of the paths that are folders of indexes, or addresses of such on Redis.
+
+    Other processes may write to them meanwhile.
+    """
+    with ExitStack() as stack:
+        opened = []
+        for path in paths:
+            if is_redis(path):
+                address = RedisAddress.parse(str(path))
+                documents, settings = stack.enter_context(kept_documents(address))
+                opened.append(IndexCorpus(str(address), documents, settings))
+            elif folder.is_index(Path(path)):
+                name = folder.require_index(Path(path)).current
+                with opened_store(Path(path), name, read_only=True) as (store, settings):
+                    stack.callback(store.close)
+                    opened.append(IndexCorpus(Path(path), store, settings))
         yield tuple(opened)
-    finally:
-        for corpus in opened:
-            corpus.store.close()
+
+
+def split_addresses(against: Iterable[str | Path]) -> tuple[list[str], list[str]]:
+    """Split what --against names into paths and URLs, and addresses of indexes on Redis."""
+    listed = list(map(str, against))
+    return [one for one in listed if not is_redis(one)], [one for one in listed if is_redis(one)]

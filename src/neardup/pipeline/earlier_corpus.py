@@ -68,13 +68,13 @@ class EarlierCorpus:
     @classmethod
     def of(
         cls,
-        paths: Sequence[Path],
+        paths: Sequence[Path | str],
         input_options: InputOptions,
         stored: Sequence[StoredCorpus] = (),
     ) -> EarlierCorpus:
         """Open what --against names: sets of sketches, folders of runs, or files.
 
-        Those of the paths that are indexes are open already: they are `stored`.
+        Those of the paths that are indexes, and all addresses, are open already: they are `stored`.
 
         Files among them are read in the format and the encoding, CSV files in the dialect of the
         new ones; but Parquet, Arrow and WARC files as such.
@@ -88,6 +88,8 @@ class EarlierCorpus:
         for path in paths:
             if any(path == one.path for one in stored):
                 continue
+            if isinstance(path, str):
+                raise UsageError(f"--against {path}: there is no such index: give the files of it")
             if is_sketch_folder(find_sketch_folder(path)):
                 corpus._add_set(path)
             elif is_run(path):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,6 +23,7 @@ from neardup.corpus.one_file import KeptFile
 from neardup.corpus.read import CHUNK
 from neardup.corpus.shards import SHARD, Reading
 from neardup.corpus.standard_input import DASH, find_with_standard_input, is_standard_input
+from neardup.corpus.urls import is_url
 from neardup.decisions import Decisions
 from neardup.errors import ParameterError, UsageError
 from neardup.formats.decisions import DecisionSource, load_decisions
@@ -66,7 +67,7 @@ class Job:
     strict          stop at the first bad row, instead of rejecting it
     skip_bad_files  skip files that can't be read, instead of stopping
     finish          called with the folder that becomes OUT, when everything else is in it
-    against         the earlier corpus: folders of runs or sketches, or files
+    against         the earlier corpus: folders of runs or sketches, files, addresses of indexes
     stored          those of the earlier corpus that are indexes, open
     against_names   what the user calls them, if these are fetched copies
     decisions       what people decided about documents and pairs
@@ -105,7 +106,7 @@ class Job:
     skip_bad_files: bool = False
     finish: Callable[[Path], object] = lambda _: None
     budget: Budget = field(default_factory=Budget)
-    against: tuple[Path, ...] = ()
+    against: tuple[Path | str, ...] = ()
     stored: tuple[StoredCorpus, ...] = ()
     against_names: tuple[str, ...] = ()
     decisions: Decisions | None = None
@@ -339,12 +340,17 @@ def make_job(
         kept=not no_kept,
         limits=RemovalLimits(max_removed, max_removed_per_source, yes),
         folders=tuple(os.fspath(path) for path in inputs if os.path.isdir(path)),
-        against=tuple(map(Path, against)),
+        against=to_earlier(against),
         merge_rows=merge_rows is not None,
         decisions=load_decisions(decisions, options.cluster, options.keep),
         budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
         **others,
     )
+
+
+def to_earlier(against: Iterable[str | Path]) -> tuple[Path | str, ...]:
+    """Return what --against names: paths; and addresses, which URLs are that were not fetched."""
+    return tuple(one if isinstance(one, str) and is_url(one) else Path(one) for one in against)
 
 
 def _hint_of_folders(files: Sequence[InputFile], is_one: bool) -> Iterator[str]:

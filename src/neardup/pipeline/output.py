@@ -64,7 +64,10 @@ def check_outside(path: Path, folders: Sequence[str]) -> None:
 
 
 def check_output(
-    out: Path, inputs: Iterable[InputFile], folders: Sequence[str], against: Sequence[Path] = ()
+    out: Path,
+    inputs: Iterable[InputFile],
+    folders: Sequence[str],
+    against: Sequence[Path | str] = (),
 ) -> None:
     """Refuse an OUT that an input is in, or that is in an input folder; the same for `against`."""
     place = out.resolve()
@@ -75,15 +78,15 @@ def check_output(
             raise UsageError(f"{file.name} is inside {out}: choose an output outside of the input")
 
 
-def check_earlier(out: Path, against: Iterable[Path]) -> None:
+def check_earlier(out: Path, against: Iterable[Path | str]) -> None:
     """Refuse an OUT that is, contains or is inside of a part of the earlier corpus.
 
     Args:
         out: A file or a folder to write.
-        against: The earlier corpus: files, folders and globs.
+        against: The earlier corpus: files, folders and globs; addresses are passed over.
     """
     place = out.resolve()
-    for earlier in against:
+    for earlier in (one for one in against if isinstance(one, Path)):
         found = [earlier] if earlier.exists() else map(Path, glob(str(earlier), recursive=True))
         for other in (path.resolve() for path in found):
             if other.is_relative_to(place) or place.is_relative_to(other):

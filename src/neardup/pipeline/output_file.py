@@ -118,7 +118,7 @@ class OutputFile:
         inputs: Iterable[InputFile],
         folders: Sequence[str],
         force: bool,
-        against: Sequence[Path] = (),
+        against: Sequence[Path | str] = (),
     ) -> None:
         """Refuse files that exist, unless `force` is set; and those of the inputs or `against`."""
         for path in self.paths:
@@ -166,7 +166,7 @@ def check_file(
     inputs: Iterable[InputFile],
     folders: Sequence[str],
     force: bool,
-    against: Sequence[Path] = (),
+    against: Sequence[Path | str] = (),
 ) -> None:
     """Refuse a file to write that exists, unless `force` is set, or that a run reads.
 

@@ -49,6 +49,12 @@ class RemotePaths:
     fetcher: Fetcher | None = None
     upload: RemoteOutput | None = None
 
+    def add_earlier(self, addresses: Sequence[str]) -> None:
+        """Add addresses of indexes to the earlier corpus, which are not fetched."""
+        self.against += addresses
+        if self.against_names:
+            self.against_names += tuple(addresses)
+
     def name_files(self, job: Job) -> Job:
         """Return the job with its input files named by their URLs, and checked at the end."""
         if self.fetcher is None or not self.fetcher.names:

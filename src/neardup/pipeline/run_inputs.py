@@ -118,19 +118,25 @@ def describe_earlier(shards: Sequence[Shard]) -> dict[str, list[dict[str, Any]]]
     return ({"earlier_inputs": groups} if groups else {}) | describe_indexes(indexes)
 
 
-def describe_indexes(paths: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
-    """Return the entry of run.json with the indexes whose documents are an earlier corpus."""
+def describe_indexes(paths: Sequence[Path | str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the entry of run.json with the indexes whose documents are an earlier corpus.
+
+    Args:
+        paths: Their folders, and the addresses of those on servers.
+    """
     listed = [
-        {"file": printable(str(path)), "path": os.fsencode(os.path.abspath(path)).hex()}
+        {"file": path, "address": path}
+        if isinstance(path, str)
+        else {"file": printable(str(path)), "path": os.fsencode(os.path.abspath(path)).hex()}
         for path in paths
     ]
     return {"earlier_indexes": listed} if listed else {}
 
 
-def parse_indexes(record: dict[str, Any]) -> dict[str, Path]:
-    """Return the folders of the indexes that run.json describes, by their names in tables."""
+def parse_indexes(record: dict[str, Any]) -> dict[str, Path | str]:
+    """Return the folders or addresses of the indexes of run.json, by their names in tables."""
     return {
-        one["file"]: Path(os.fsdecode(bytes.fromhex(one["path"])))
+        one["file"]: one.get("address") or Path(os.fsdecode(bytes.fromhex(one["path"])))
         for one in record.get("earlier_indexes", [])
     }
 

@@ -27,10 +27,10 @@ Integers = NDArray[np.int64]
 
 
 class DocumentStore(Protocol):
-    """Where the documents are; they have numbers there."""
+    """Where the documents are, by a path or an address; they have numbers there."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path | str: ...
     def read_texts(self, numbers: Sequence[int]) -> dict[int, Any]:
         """Return the texts, or tokens, of the documents that have them, by number."""
 
@@ -74,7 +74,7 @@ class StoredShard(Shard):
     @classmethod
     def of(cls, store: DocumentStore, numbers: Integers, columns: Columns) -> StoredShard:
         """Make the shard of these documents; in tables, the store is their file."""
-        file = InputFile(store.path, printable(str(store.path)), "", "", None)
+        file = InputFile(Path(store.path), printable(str(store.path)), "", "", None)
         return cls((file,), ((0, 0),), Reading(columns), store=store, numbers=numbers)
 
     def __getstate__(self) -> dict[str, Any]:

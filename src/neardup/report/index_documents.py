@@ -14,12 +14,12 @@ from neardup.pipeline.run_inputs import FoundDocument
 
 
 def read_from_indexes(
-    indexes: Mapping[str, Path], places: Sequence[tuple[str, int]]
+    indexes: Mapping[str, Path | str], places: Sequence[tuple[str, int]]
 ) -> list[FoundDocument]:
     """Return the documents at these places, with their texts.
 
     Args:
-        indexes: The folders of the indexes, by their names in the tables of the run.
+        indexes: The folders or addresses of the indexes, by their names in the tables of the run.
         places: The name of an index, and the number of a document there; other places are ignored.
 
     Raises:
@@ -32,7 +32,7 @@ def read_from_indexes(
     return found
 
 
-def _read(name: str, folder: Path, numbers: Sequence[int]) -> list[FoundDocument]:
+def _read(name: str, folder: Path | str, numbers: Sequence[int]) -> list[FoundDocument]:
     try:
         with open_indexes([folder]) as opened:
             if not opened:

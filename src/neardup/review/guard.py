@@ -36,6 +36,8 @@ HEADERS: Final = [
 ]
 OPEN: Final = ("/static/", "/open", "/login")
 """Beginnings of paths that need no session."""
+UNCHECKED: Final = (*OPEN, "/alive", "/logout")
+"""Beginnings of paths that have nothing to do with what is reviewed."""
 
 
 class ReviewGuard:
@@ -66,6 +68,8 @@ class ReviewGuard:
             if scope["method"] == "POST":
                 scope["form"] = await _read_form(headers, receive)
                 self._check_form(scope)
+            if "session" in scope and not path.startswith(UNCHECKED):
+                self._desk.subject.check()
             await self._app(scope, receive, answer)
         except NeardupError as error:
             await self._refuse(error, scope, receive, answer)

@@ -42,6 +42,7 @@ def _list_state(visit: Visit) -> Iterator[Html]:
     elif not index.is_ready:
         yield tag("p", "The list of clusters is being made.", class_="note")
         yield share_bar(index.done, f"{index.done:.0%} done")
+        yield tag("p", tag("a", "Go on", href="", data_wait=True))
     elif index.is_stale:
         again = tag("button", "Make the list again")
         yield visit.action("renew", note("The index has changed since the list was made. "), again)

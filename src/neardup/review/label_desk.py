@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -70,14 +71,26 @@ class LabelDesk:
         return self.journal.draw
 
     @cached_property
+    def _run(self) -> tuple[RunSystem, NDArray[np.bool_]]:
+        """The run, and which of the pairs it has found."""
+        number: dict[str, int] = {}
+        ids = [id for pair in self.draw.pairs for id in (pair.a, pair.b)]
+        places = np.array([number.setdefault(id, len(number)) for id in ids], np.int64)
+        a, b = places.reshape(-1, 2).T
+        run = RunSystem.of(self.subject.run, list(number))
+        return run, run.duplicates(a, b)
+
+    @property
     def found(self) -> NDArray[np.bool_]:
         """Which of the pairs the run has found."""
-        number: dict[str, int] = {}
-        places = [
-            [number.setdefault(id, len(number)) for id in (p.a, p.b)] for p in self.draw.pairs
-        ]
-        a, b = np.array(places, np.int64).reshape(-1, 2).T
-        return RunSystem.of(self.subject.run, list(number)).duplicates(a, b)
+        return self._run[1]
+
+    @property
+    def by_jaccard(self) -> bool:
+        """Whether the threshold of the run is one of the similarities that pairs have."""
+        record = self._run[0].record
+        by_bits = record["spec"].get("sketch") == "simhash"
+        return record["parameters"].get("measure") == "jaccard" and not by_bits
 
     def next(self, who: str) -> DrawnPair | None:
         """Return the first pair that a person has not answered; None if there is none.
@@ -113,7 +126,8 @@ class LabelDesk:
         """
         draw = self.draw
         answers = self.agreed() if who is None else self.answers(who)
-        return LabelFigures.of(draw.pairs, draw.sizes, answers, self.found)
+        figures = LabelFigures.of(draw.pairs, draw.sizes, answers, self.found)
+        return figures if self.by_jaccard else replace(figures, threshold=None)
 
     def agreed(self) -> Answers:
         """Return the answers of all people; unsure where they differ."""

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import UsageError
+from neardup.evaluation.drawn_pairs import StratumSize
 from neardup.evaluation.label_figures import DrawnPair
 from neardup.evaluation.pair_drawing import SearchedPairs, draw_strata, queue
 from neardup.evaluation.sample import choose_from_files
+from neardup.evaluation.scores import components
 from neardup.evaluation.systems import RunSystem
 from neardup.evaluation.truth import Truth, brute_force
 from neardup.options import Options
@@ -63,8 +65,10 @@ def draw_pairs(
     trial = _sample(subject, options, sample, seed, workers, progress)
     ids = [trial.sample.ids[row] for row in trial.chosen.tolist()]
     run = RunSystem.of(subject.run, ids)
-    floor = LOOSE * subject.threshold
+    threshold = Options.of().threshold if options.by_bits else subject.threshold
+    floor = LOOSE * threshold
     truth = brute_force(trial.sets, floor, workers, progress)
+    close = truth.similarity >= threshold
     pairs = SearchedPairs(
         len(ids),
         truth.a,
@@ -73,12 +77,14 @@ def draw_pairs(
         floor,
         run.duplicates(truth.a, truth.b),
         run.cluster,
+        components(len(ids), truth.a[close], truth.b[close]),
+        trial.sample.share,
     )
 
     def weigh(a: Integers, b: Integers) -> Reals:
         return trial.weights(_truth_of(trial.sets, truth, a, b))
 
-    strata = list(draw_strata(pairs, subject.threshold, weigh, seed))
+    strata = list(draw_strata(pairs, threshold, weigh, seed))
     chosen = []
     for number, (stratum, place) in enumerate(queue(strata, count, seed)):
         one = strata[stratum]
@@ -90,7 +96,7 @@ def draw_pairs(
             subject.fingerprint or "",
             trial.sample.about,
             floor,
-            {one.name: one.size for one in strata},
+            {one.name: StratumSize(one.size, one.units) for one in strata},
             chosen,
         ),
         {id: texts[id] for pair in chosen for id in (pair.a, pair.b)},

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neardup.errors import InputError, MissingInput, UsageError
-from neardup.evaluation.golden_file import STRATUM, WEIGHT
+from neardup.evaluation.golden_file import STRATUM, UNITS, WEIGHT
 from neardup.evaluation.label_figures import ANSWERS, DIFFERENT, SAME, UNSURE
 from neardup.formats.tables import write_error
 from neardup.review.label_desk import LabelDesk
@@ -83,6 +83,7 @@ def _golden(labels: LabelDesk, who: str | None) -> list[Row]:
             "label": int(one.label),
             WEIGHT: one.weight,
             STRATUM: one.pair.stratum,
+            UNITS: None if math.isinf(one.units) else one.units,
         }
         for one in labels.labels(who)
     ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from neardup.errors import UsageError
+from neardup.evaluation.drawn_pairs import StratumSize
 from neardup.evaluation.label_figures import ANSWERS, DrawnPair
 from neardup.review.journal import DROPPED, TIME, UNDONE, VALID
 from neardup.review.stored_file import StoredFile
@@ -21,7 +22,7 @@ from neardup.review.stored_file import StoredFile
 VERSION: Final = 1
 SCHEMA: Final = """
 CREATE TABLE draw (run TEXT, about TEXT, floor REAL);
-CREATE TABLE strata (name TEXT PRIMARY KEY, size REAL);
+CREATE TABLE strata (name TEXT PRIMARY KEY, pairs REAL, units REAL);
 CREATE TABLE pairs (
     number INTEGER PRIMARY KEY, a TEXT, b TEXT, stratum TEXT, similarity REAL
 );
@@ -40,14 +41,14 @@ class PairDraw(NamedTuple):
     run      the fingerprint of the documents of the run; empty if it has none
     about    of which documents, as a sentence
     floor    the lowest similarity that was searched for
-    sizes    the number of pairs of each stratum
+    sizes    the size of each stratum
     pairs    the pairs, in their order
     """
 
     run: str
     about: str
     floor: float
-    sizes: Mapping[str, float]
+    sizes: Mapping[str, StratumSize]
     pairs: Sequence[DrawnPair]
 
 
@@ -83,7 +84,8 @@ class LabelJournal(StoredFile):
         found = self.ask("SELECT run, about, floor FROM draw")
         if not found:
             return None
-        sizes = dict(self.ask("SELECT name, size FROM strata"))
+        found_sizes = self.ask("SELECT name, pairs, units FROM strata")
+        sizes = {name: StratumSize(*size) for name, *size in found_sizes}
         query = "SELECT number, a, b, stratum, similarity FROM pairs ORDER BY number"
         run, about, floor = found[0]
         return PairDraw(run, about, floor, sizes, [DrawnPair(*row) for row in self.ask(query)])
@@ -107,7 +109,8 @@ class LabelJournal(StoredFile):
         with self.change() as (opened, _):
             opened.execute("DELETE FROM draw")
             opened.execute("INSERT INTO draw VALUES (?, ?, ?)", (draw.run, draw.about, draw.floor))
-            opened.executemany("INSERT OR REPLACE INTO strata VALUES (?, ?)", draw.sizes.items())
+            rows = ((name, *size) for name, size in draw.sizes.items())
+            opened.executemany("INSERT OR REPLACE INTO strata VALUES (?, ?, ?)", rows)
             added = draw.pairs[len(before) :]
             opened.executemany("INSERT INTO pairs VALUES (?, ?, ?, ?, ?)", added)
             packed = ((id, _pack(text)) for id, text in texts.items())

@@ -27,6 +27,7 @@ from neardup.report.run_folder import RunRecord, similarity_counts
 from neardup.review.frame import key_link, share_bar, stacked_bar
 from neardup.review.run_subject import RunSubject
 from neardup.review.visits import Visit, page_route
+from neardup.source_counts import name_source
 
 MOST_LISTED: Final = 50
 BATCH: Final = 1 << 14
@@ -81,6 +82,7 @@ def show_overview(visit: Visit) -> Response:
         *sections.rule(record),
         show_beginning(visit),
         *_closer(record, figures),
+        *_by_column(record),
         *_by_source(visit, record, figures),
         *_by_script(record),
         at="",
@@ -138,34 +140,53 @@ def show_similarities(curve: Meeting, threshold: float, counts: NDArray[np.int64
     )
 
 
+def _by_column(record: RunRecord) -> Iterator[Html]:
+    """Yield how much of each value of the column of sources is gone, such as of each language."""
+    sources = record.sources
+    if sources.column is None:
+        return
+    rows = [
+        _row(name(name_source(one.source)), one.documents, one.removed) for one in sources.listed
+    ]
+    if sources.others is not None:
+        count = sources.count - len(sources.listed)
+        shown = tag("em", f"{count:,} others together")
+        rows.append(_row(shown, sources.others.documents, sources.others.removed))
+    yield _source_table(f"By {sources.column}", rows)
+
+
 def _by_source(visit: Visit, record: RunRecord, figures: RemovedFigures) -> Iterator[Html]:
-    """Yield how much of each source is gone, the most first."""
+    """Yield how much of each file or folder is gone, the most first."""
     if not figures.by_source:
         return
     documents: Counter[str] = Counter()
     for file in record.inputs:
         documents[visit.desk.subject.tables.source_of(file.file)] += file.documents
-    rows = []
     most = figures.by_source.most_common(MOST_LISTED)
-    for source, removed in most:
+    rows = [
         # Documents of an earlier corpus are of no input.
-        whole = max(documents[source], removed)
-        rows.append(
-            (
-                tag("a", name(source), href=visit.url("clusters", source=source)),
-                f"{whole:,}",
-                f"{removed:,}",
-                f"{removed / whole:.1%}",
-                share_bar(removed / whole),
-            )
+        _row(
+            tag("a", name(source), href=visit.url("clusters", source=source)),
+            max(documents[source], removed),
+            removed,
         )
-    heads = ("source", "documents", "removed", "share", "how much is gone")
-    yield tag(
-        "section",
-        tag("h2", "By source"),
-        table("By source", heads, rows, set(heads[1:4])),
-        *([note("Further sources are not listed.")] if len(figures.by_source) > len(most) else []),
+        for source, removed in most
+    ]
+    more = len(figures.by_source) > len(most)
+    yield _source_table(
+        "By file or folder", rows, "Further sources are not listed." if more else ""
     )
+
+
+def _row(shown: Html, documents: int, removed: int) -> tuple[str, ...]:
+    share = removed / documents if documents else 0.0
+    return shown, f"{documents:,}", f"{removed:,}", f"{share:.1%}", share_bar(share)
+
+
+def _source_table(title: str, rows: Sequence[tuple[str, ...]], remark: str = "") -> Html:
+    heads = ("source", "documents", "removed", "share", "how much is gone")
+    listed = table(title, heads, rows, set(heads[1:4]))
+    return tag("section", tag("h2", title), listed, *([note(remark)] if remark else []))
 
 
 def _by_script(record: RunRecord) -> Iterator[Html]:

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from neardup.decided_run import apply_decisions
 from neardup.decisions import Decisions, fingerprint_run
-from neardup.errors import UsageError
+from neardup.errors import Conflict, UsageError
 from neardup.formatting import format_similarity
 from neardup.keys import Key
+from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.progress_display import ReportStage
 from neardup.report.html import name
 from neardup.report.run_documents import read_run_record
@@ -36,8 +37,9 @@ class RunSubject:
     """
 
     def __init__(self, run: Path, key: Key | None = None) -> None:
-        content: dict[str, Any] = read_run_record(run)
         self.run, self._key = run, key
+        self._stamp = self._read_stamp()
+        content: dict[str, Any] = read_run_record(run)
         self.record: RunRecord = read_record(run)
         if self.record.parameters.get("keep") == "none":
             raise UsageError(
@@ -60,6 +62,21 @@ class RunSubject:
             report: Told how far it is.
         """
         return apply_decisions(self.run, decisions, out, progress=report, key=self._key).counts
+
+    def check(self) -> None:
+        """Raise `Conflict` if there is another run in this folder now, or none."""
+        if self._read_stamp() != self._stamp:
+            raise Conflict(
+                f"{self.run} is another run now, or none: start neardup review again; what was "
+                "decided about this one is stored"
+            )
+
+    def _read_stamp(self) -> tuple[int, int, int] | None:
+        try:
+            found = (self.run / RUN_FILE).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     def explain(self, id: str) -> ReviewExplanation:
         """Sketch a document and all that it may have met again, and explain what became of it."""

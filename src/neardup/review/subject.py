@@ -143,6 +143,10 @@ class ReviewSubject(Protocol):
         """Reads texts."""
         ...
 
+    def check(self) -> None:
+        """Raise `Conflict` if there is another run in its place, to which no decision belongs."""
+        ...
+
     def explain(self, id: str) -> ReviewExplanation:
         """Return why a document was kept or removed, and what is similar to it.
 

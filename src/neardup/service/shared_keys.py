@@ -15,7 +15,8 @@ import orjson
 from neardup.errors import FormatError
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import Keyspace
-from neardup.index.redis_store.servers import Call, Servers
+from neardup.index.redis_store.ring_servers import connect
+from neardup.index.redis_store.servers import Call
 from neardup.service.api_keys import VERSION, ApiKey, KeyList, read_key
 
 VERSION_FIELD: Final = b":version"
@@ -30,7 +31,7 @@ class SharedKeys(KeyList):
     def __init__(self, address: RedisAddress) -> None:
         self.where = str(address)
         self._key = Keyspace(address.name, 1).key("c", "keys")
-        self._servers = Servers(address)
+        self._servers = connect(address)
         self._keys: list[ApiKey] | None = None
         self.refresh()
 

@@ -15,8 +15,9 @@ from typing import Final
 
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import Keyspace
+from neardup.index.redis_store.ring_servers import connect
 from neardup.index.redis_store.scripts import load_script
-from neardup.index.redis_store.servers import Call, Servers
+from neardup.index.redis_store.servers import Call
 
 KNOWN_SECONDS: Final = 10.0
 """How long a client is asked about that has sent nothing here."""
@@ -29,7 +30,7 @@ class SharedRates:
 
     def __init__(self, address: RedisAddress) -> None:
         self._keyspace = Keyspace(address.name, 1)
-        self._servers = Servers(address)
+        self._servers = connect(address)
         self._counts: dict[Client, tuple[int, float]] = {}
         """The count of each client when it was read last, and when it was active here last."""
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import batch_engine
 from support.index_corpora import asked, chained, decided, ids_of
-from support.redis_index import fresh_address
+from support.redis_index import fresh_address, fresh_ring
 from support.sizes import full
 from support.strategies import examples
 
@@ -22,13 +22,14 @@ from neardup.errors import Conflict, ParameterError, SpecMismatch, UsageError
 from neardup.measure_table import CHOICES
 
 Open = Callable[..., Index]
-STORES = ("folder", "Redis")
+STORES = ("folder", "Redis", "ring")
 TEXT = "one two three four five six seven eight"
 
 
 @pytest.fixture(params=STORES)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path / "index" if request.param == "folder" else fresh_address()
+    made = {"Redis": fresh_address, "ring": fresh_ring}
+    return made[request.param]() if request.param in made else tmp_path / "index"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import batch_engine
 from support.definition import Definition
-from support.redis_index import check_order_of_numbers, fresh_address
+from support.redis_index import check_order_of_numbers, fresh_address, fresh_ring
 from support.redis_servers import redis_cluster
 from support.sizes import full
 
@@ -91,10 +91,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield ",".join(url.removeprefix("redis://") for url in running.urls)
 
 
-@pytest.fixture(params=["single", "cluster"])
+@pytest.fixture(params=["single", "cluster", "ring"])
 def address(request: pytest.FixtureRequest) -> str:
-    if request.param == "single":
-        return fresh_address()
+    if request.param != "cluster":
+        return fresh_address() if request.param == "single" else fresh_ring()
     servers = request.getfixturevalue("cluster")
     return f"redis://{servers}?name={request.node.name.replace('[', '-').rstrip(']')}"
 

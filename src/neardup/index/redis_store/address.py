@@ -2,6 +2,8 @@
 
     redis://HOST[:PORT][,HOST[:PORT]...][/DB][?name=NAME]
     rediss://...                                            the same by TLS
+    redis://HOST[:PORT],HOST[:PORT]...[/DB]?ring[&name=NAME]
+                                                            spread over servers that are no cluster
 
 User and password come from the address, or (so that no list of processes shows them) from
 NEARDUP_REDIS_USER and NEARDUP_REDIS_PASSWORD, or from the file that NEARDUP_REDIS_PASSWORD_FILE
@@ -12,8 +14,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -37,9 +39,8 @@ NOT_ON_REDIS: Final = {
     "compaction": "there is nothing to do, its servers free the memory of what is removed",
     "another operating point": "make another index (?name=NAME) with it, and add the files again",
     "another specification": "make another index (?name=NAME) with it, and add the files again",
-    "an increment (-o)": "leave out -o, or use an index in a folder",
+    "an increment (-o)": "run neardup dedup --against the index, then add what was kept",
     "a review": "neardup index export it, neardup index import that into a folder, and review this",
-    "an earlier corpus (--against)": "give the files that were added to it",
 }
 """What an index on Redis can't do, and the cure; docs/cluster.md lists it."""
 
@@ -47,6 +48,11 @@ NOT_ON_REDIS: Final = {
 def is_redis(path: object) -> bool:
     """Whether the address of an index is one of Redis servers."""
     return isinstance(path, str) and path.startswith(tuple(f"{each}://" for each in SCHEMES))
+
+
+def hide_password(address: str) -> str:
+    """Return an address as messages and records show it."""
+    return str(RedisAddress.parse(address))
 
 
 def require_folder(path: str | Path, wanted: str) -> Path:
@@ -78,6 +84,8 @@ class RedisAddress:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
+    ring: bool = False
+    """Whether the servers are no cluster, and partitions are placed on them by a ring."""
 
     @classmethod
     def parse(cls, text: str, environment: Mapping[str, str] | None = None) -> RedisAddress:
@@ -93,31 +101,58 @@ class RedisAddress:
         tail = rest[len(login) + len(at) + len(hosts) :]
         split = urlsplit(f"{scheme}://host{tail}")
         options = dict(parse_qsl(split.query, keep_blank_values=True))
-        if unknown := sorted(set(options) - {"name"}):
+        if unknown := sorted(set(options) - {"name", "ring"}):
             raise ParameterError(
                 f"the address of an index has no option {unknown[0]!r}: give {FORM}"
             )
+        if options.get("ring"):
+            raise ParameterError(f"ring has no value, not {options['ring']!r}: write ?ring")
         user, _, password = login.partition(":") if at else ("", "", "")
+        servers = parse_servers(hosts)
         return cls(
-            tuple(_parse_server(server) for server in hosts.split(",")),
+            _check_different(servers) if "ring" in options else servers,
             _check_name(options.get("name", DEFAULT_NAME)),
             _parse_database(split.path),
             scheme == "rediss",
             unquote(user) or environment.get(USER) or None,
             unquote(password) or _read_password(environment),
             environment.get(CA_FILE) or None,
+            "ring" in options,
         )
 
     def __str__(self) -> str:
-        servers = ",".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.servers
-        )
+        servers = ",".join(map(format_server, self.servers))
         database = f"/{self.database}" if self.database else ""
-        query = "" if self.name == DEFAULT_NAME else f"?name={self.name}"
-        return f"redis{'s' * self.tls}://{servers}{database}{query}"
+        named = [] if self.name == DEFAULT_NAME else [f"name={self.name}"]
+        query = "&".join(["ring"] * self.ring + named)
+        return f"redis{'s' * self.tls}://{servers}{database}{'?' * bool(query)}{query}"
+
+    def with_servers(self, servers: Sequence[tuple[str, int]]) -> RedisAddress:
+        """Return the same index on other servers."""
+        return replace(self, servers=tuple(servers))
 
 
-def _parse_server(text: str) -> tuple[str, int]:
+def format_server(server: tuple[str, int]) -> str:
+    """Return a server as addresses write it.
+
+    >>> format_server(("::1", 6379)), format_server(("redis-1", 6380))
+    ('[::1]:6379', 'redis-1:6380')
+    """
+    host, port = server
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the hosts and ports of servers that are divided by commas."""
+    return tuple(parse_server(server) for server in text.split(","))
+
+
+def parse_server(text: str) -> tuple[str, int]:
+    """Return the host and the port of a server.
+
+    >>> parse_server("redis-1")
+    ('redis-1', 6379)
+    """
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?", text)
     if match is None:
         raise ParameterError(f"{text!r} is no server: give {FORM}")
@@ -125,6 +160,12 @@ def _parse_server(text: str) -> tuple[str, int]:
     if not 1 <= port <= 65_535:
         raise ParameterError(f"the port of {match[1]} must be from 1 to 65535, not {port}")
     return match[1].strip("[]"), port
+
+
+def _check_different(servers: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    if len(set(servers)) < len(servers):
+        raise ParameterError("a server of the ring is named twice: name each once")
+    return servers
 
 
 def _parse_database(path: str) -> int:

@@ -16,6 +16,7 @@ from neardup.index.redis_store.keyspace import (
     BLOCK,
     COLUMNS,
     COPY,
+    KEPT,
     ORPHAN,
     STORED,
     Keyspace,
@@ -182,13 +183,13 @@ class SharedDocuments:
                 break
         return listed
 
-    def numbers(self) -> NDArray[np.int64]:
-        """Return the numbers of all documents, in order."""
+    def numbers(self, kinds: Sequence[bytes] = STORED) -> NDArray[np.int64]:
+        """Return the numbers of all documents in these states, in order."""
         listed = [
             number
             for block in self._stored_blocks(0)
             for number, state in self.states(block).items()
-            if state.kind in STORED
+            if state.kind in kinds
         ]
         return np.array(listed, np.int64)
 
@@ -255,14 +256,23 @@ class ListedDocuments(SharedDocuments):
     """The documents that were stored when it was made: later ones are passed over.
 
     Raises FormatError if one of them is removed before it was read.
+
+    Args:
+        documents: All documents.
+        kinds: The states of those that are listed.
     """
 
-    def __init__(self, documents: SharedDocuments) -> None:
+    def __init__(self, documents: SharedDocuments, kinds: Sequence[bytes] = STORED) -> None:
         super().__init__(documents._servers, documents._keyspace)
-        self._listed = documents.numbers()
+        self._listed = documents.numbers(kinds)
+        self._kept = len(self._listed) if kinds == (KEPT,) else 0
 
     def counts(self) -> tuple[int, int]:
-        return len(self._listed), 0
+        return len(self._listed), self._kept
+
+    def describe_state(self) -> tuple[object, ...]:
+        """Return what no other list of documents of this index has: see `Store.describe_state`."""
+        return (self._listed.tobytes().hex(),)
 
     def rows_after(self, number: int, most: int) -> list[Row]:
         """Return the next documents after a number, at most `most`, in order."""
@@ -270,7 +280,7 @@ class ListedDocuments(SharedDocuments):
         wanted = self._listed[begin : begin + most].tolist()
         rows = self._read(wanted)
         if len(rows) < len(wanted):
-            raise FormatError("documents were removed while they were read: export again")
+            raise FormatError("documents were removed while they were read: do it again")
         return [rows[one] for one in wanted]
 
     def _read(self, wanted: list[int]) -> dict[int, Row]:

@@ -11,7 +11,11 @@ from neardup.errors import IndexLocked, UsageError
 from neardup.index.generation import OpenOptions
 from neardup.index.open_index import require_settings
 from neardup.index.redis_store.address import RedisAddress
-from neardup.index.redis_store.servers import Servers, check_configuration
+from neardup.index.redis_store.configuration import check_configuration
+from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
+from neardup.index.redis_store.keyspace import KEPT, Keyspace
+from neardup.index.redis_store.rebalancing import Rebalanced, rebalance
+from neardup.index.redis_store.ring_servers import connect
 from neardup.index.redis_store.shared_generation import (
     SharedGeneration,
     create_index,
@@ -21,6 +25,7 @@ from neardup.index.redis_store.shared_generation import (
 from neardup.index.redis_store.shared_loader import SharedLoader
 from neardup.index.settings import IndexSettings, new_options
 from neardup.keys import Key
+from neardup.runtime import Progress
 from neardup.spec import Spec
 
 
@@ -33,8 +38,20 @@ def missing_index(address: RedisAddress) -> UsageError:
 
 def is_stored(address: RedisAddress) -> bool:
     """Return whether the servers have an index of this name."""
-    with closing(Servers(address)) as servers:
+    with closing(connect(address)) as servers:
         return read_meta(servers) is not None
+
+
+@contextmanager
+def kept_documents(address: RedisAddress) -> Iterator[tuple[ListedDocuments, IndexSettings]]:
+    """Yield the documents of an index that are kept now, and its settings; no key is needed."""
+    with closing(connect(address)) as servers:
+        meta = read_meta(servers)
+        if meta is None or meta["loading"]:
+            raise missing_index(address)
+        documents = SharedDocuments(servers, Keyspace(address.name, int(meta["partitions"])))
+        settings = IndexSettings.of_stored(meta, str(address))
+        yield ListedDocuments(documents, (KEPT,)), settings
 
 
 def check_settings(
@@ -45,7 +62,7 @@ def check_settings(
     within: str | None,
 ) -> None:
     """Raise the errors of `OpenServers.open` that need no documents; write nothing."""
-    with closing(Servers(address)) as servers:
+    with closing(connect(address)) as servers:
         check_configuration(servers, lambda _: None)
         meta = read_meta(servers)
         if meta is None:
@@ -58,7 +75,7 @@ def check_settings(
 @contextmanager
 def new_index(address: RedisAddress, settings: IndexSettings) -> Iterator[SharedLoader]:
     """Make an index of what the block loads; no other process opens it before the block ends."""
-    servers = Servers(address)
+    servers = connect(address)
     try:
         if not create_index(servers, settings, loading=True):
             raise UsageError(
@@ -107,7 +124,7 @@ class OpenServers:
             read_only: Only query it.
             replicas: The replicas that have to have a document before it is acknowledged.
         """
-        servers = Servers(address, replicas)
+        servers = connect(address, replicas)
         try:
             check_configuration(servers, how.say)
             meta = read_meta(servers)
@@ -137,6 +154,16 @@ class OpenServers:
         if self._closed:
             raise UsageError(f"{self.path} is closed: open it again")
         yield self.generation
+
+    def rebalance(self, address: RedisAddress, progress: Progress) -> Rebalanced:
+        """Move the index to the servers of an address; see `rebalancing.py`."""
+        with self.while_open() as generation:
+            if address.name != generation.name:
+                raise UsageError(
+                    f"{address} has another name than {self.path}: give the same name, and the "
+                    "servers that the index shall have"
+                )
+            return rebalance(address, generation.replicas, progress)
 
     def now(self) -> float:
         """Return the time that a document would get that is added now."""

@@ -19,9 +19,18 @@ class Script(NamedTuple):
     source: bytes
     digest: bytes
 
+    @classmethod
+    def of_source(cls, name: str, source: bytes) -> Script:
+        return cls(name, source, sha1(source, usedforsecurity=False).hexdigest().encode())
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return b"no-writes" not in self.source.partition(b"\n")[0]
+
 
 @cache
 def load_script(name: str) -> Script:
     """Return the script of a file in `scripts/`."""
     source = files(__package__).joinpath("scripts", f"{name}.lua").read_bytes()
-    return Script(name, source, sha1(source, usedforsecurity=False).hexdigest().encode())
+    return Script.of_source(name, source)

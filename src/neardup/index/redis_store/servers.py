@@ -10,12 +10,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, Final, NamedTuple
 
 from neardup.errors import NeardupError, OutputError, ServersUnavailable, UsageError
-from neardup.index.redis_store.address import PASSWORD, RedisAddress
+from neardup.index.redis_store.address import PASSWORD, RedisAddress, parse_servers
+from neardup.index.redis_store.placing import ring_key
 from neardup.index.redis_store.scripts import Script
 
 RETRY_SECONDS: Final = 30.0
@@ -33,6 +35,10 @@ class Call(NamedTuple):
     command: tuple[Any, ...]
     script: Script | None = None
     """The script that the command runs, for a server that does not know it yet."""
+    server: Server | None = None
+    """The server that is meant; by default the one that has the key."""
+    by_source: bool = False
+    """Whether the source of the script is sent: the server does not know its digest."""
 
     @classmethod
     def of_script(cls, script: Script, keys: Sequence[bytes], arguments: Sequence[Any]) -> Call:
@@ -47,9 +53,17 @@ class Call(NamedTuple):
             return self.command
         return (b"EVAL", self.script.source, *self.command[2:])
 
+    @property
+    def to_send(self) -> tuple[Any, ...]:
+        """The command as it is sent."""
+        return self.with_source if self.by_source else self.command
+
 
 class Servers:
     """Connections to one server, or to the masters of a cluster. Any thread may use it."""
+
+    passing: ClassVar[tuple[str, ...]] = ()
+    """Begins of errors after which a command is repeated: the answer changes in a moment."""
 
     def __init__(self, address: RedisAddress, replicas: int = 0) -> None:
         self.address, self.replicas = address, replicas
@@ -65,7 +79,8 @@ class Servers:
         self._find_out()
 
     @property
-    def is_cluster(self) -> bool:
+    def several(self) -> bool:
+        """Whether partitions are on several servers, or may be one day."""
         return self._slots is not None
 
     @property
@@ -91,7 +106,7 @@ class Servers:
                 raise self._unavailable(failure)
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
             pause = min(2 * pause, LONGEST_PAUSE)
-            self._find_out_again()
+            self.refresh()
         return replies
 
     def ping(self) -> None:
@@ -101,7 +116,7 @@ class Servers:
                 self._client(server).ping()
             except self._lost() as error:
                 self._drop(server)
-                self._find_out_again()
+                self.refresh()
                 raise self._unavailable(self._translated(error)) from None
             except self._redis.exceptions.ResponseError as error:
                 raise self._refused(server, error) from None
@@ -130,7 +145,7 @@ class Servers:
         """
         by_server: dict[Server, list[int]] = {}
         for place, call in waiting.items():
-            by_server.setdefault(self._server_of(call.key), []).append(place)
+            by_server.setdefault(call.server or self._server_of(call.key), []).append(place)
         failure: Exception | None = None
         unread: dict[Server, tuple[Any, list[int]]] = {}
         try:
@@ -138,7 +153,7 @@ class Servers:
                 try:
                     connection = self._take_connection(server)
                     unread[server] = (connection, places)
-                    packed = [self._pack(waiting[place].command) for place in places]
+                    packed = [self._pack(self._form(waiting[place]).to_send) for place in places]
                     if replicas:
                         packed.append(self._pack(_wait(replicas)))
                     connection.send_packed_command([b"".join(packed)], check_health=False)
@@ -190,11 +205,12 @@ class Servers:
         """
         errors, failure = self._redis.exceptions, None
         raised: Exception | None = None
+        in_order = True
         answered: list[int] = []
         for place in places:
             try:
                 replies[place] = connection.read_response(disconnect_on_error=False)
-                answered.append(place)
+                answered += [place] * in_order
             except errors.AskError as error:
                 try:
                     asked = (error.host, error.port)
@@ -203,7 +219,7 @@ class Servers:
                 except (errors.RedisError, OSError) as asked_error:
                     failure = asked_error
             except errors.NoScriptError:
-                waiting[place] = waiting[place]._replace(command=waiting[place].with_source)
+                waiting[place] = waiting[place]._replace(by_source=True)
             except (
                 errors.MovedError,
                 errors.TryAgainError,
@@ -217,7 +233,10 @@ class Servers:
                 self._disconnect(server, connection)
                 return self._translated(error)
             except errors.ResponseError as error:
-                raised = raised or self._refused(server, error)
+                if str(error).startswith(self.passing):
+                    failure, in_order = error, False  # later ones are repeated after it
+                else:
+                    raised = raised or self._refused(server, error)
         try:
             reached = int(connection.read_response()) if replicas else 0
         except self._lost() as error:
@@ -247,6 +266,18 @@ class Servers:
 
     # Topology
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no index was ever made here, so that there is nothing to ask."""
+        return False
+
+    def prepare(self, partitions: int) -> None:
+        """Get ready for a new index of so many partitions: nothing has to be done."""
+
+    def _form(self, call: Call) -> Call:
+        """Return a call in the form that these servers take."""
+        return call
+
     def _server_of(self, key: bytes) -> Server:
         if self._slots is None:
             return self._known[0]
@@ -262,7 +293,7 @@ class Servers:
             try:
                 client = self._client(server)
                 if not int(client.info("cluster").get("cluster_enabled", 0)):
-                    self._require_single()
+                    self._require_single(client)
                     self._known = [server, *(each for each in self._known if each != server)]
                     return
                 if self.address.database:
@@ -278,12 +309,16 @@ class Servers:
                 raise self._refused(server, error) from None
         raise self._unavailable(failure)
 
-    def _require_single(self) -> None:
+    def _require_single(self, client: Any) -> None:
         if len(self.address.servers) > 1:
             raise UsageError(
                 f"{self.address} names {len(self.address.servers)} servers that are no cluster: "
-                "give one of them, or the addresses of a cluster"
+                "give one of them, or the addresses of a cluster; ?ring spreads an index over them"
             )
+        servers = client.hget(ring_key(self.address.name), "servers")
+        if servers is not None:
+            ring = replace(self.address, ring=True, servers=parse_servers(servers.decode()))
+            raise UsageError(f"{self.address} has a part of an index on a ring: give {ring}")
 
     def _take_slots(self, ranges: Iterable[Any], asked: Server) -> None:
         slots: list[Server | None] = [None] * 16_384
@@ -299,7 +334,7 @@ class Servers:
         self._slots = found
         self._known = [*dict.fromkeys([*found, *self._known])]
 
-    def _find_out_again(self) -> None:
+    def refresh(self) -> None:
         """Look where the slots are now; if no server answers, go on with what is known."""
         if self._slots is None:
             return
@@ -405,55 +440,3 @@ def _import_redis() -> tuple[Any, Callable[[tuple[Any, ...]], bytes]]:
             "an index on Redis needs redis-py and hiredis: pip install 'neardup[redis]'"
         ) from None
     return redis, hiredis.pack_command
-
-
-Say = Callable[[str], None]
-EVICTING: Final = ("allkeys-lru", "allkeys-lfu", "allkeys-random")
-
-
-def check_configuration(servers: Servers, say: Say) -> None:
-    """Refuse servers that delete keys when they are full; say what they may lose in a crash."""
-    for (host, port), found in _configurations(servers):
-        if found is None:
-            say(
-                f"{host}:{port} does not tell its settings (CONFIG GET), so what a crash may lose "
-                "is not known"
-            )
-            continue
-        if found.get("maxmemory-policy") in EVICTING:
-            raise UsageError(
-                f"{host}:{port} deletes keys when it is full (maxmemory-policy "
-                f"{found['maxmemory-policy']}), and an index would lose documents: set "
-                "maxmemory-policy to noeviction"
-            )
-        if found.get("appendonly") == "yes":
-            say(f"{host}:{port} writes its log with appendfsync {found.get('appendfsync')}")
-        elif found.get("save"):
-            say(
-                f"{host}:{port} has no append-only file: a crash loses what was added since its "
-                "last snapshot; set appendonly to yes"
-            )
-        else:
-            say(
-                f"{host}:{port} stores nothing on disk: a crash loses the whole index; set "
-                "appendonly to yes"
-            )
-
-
-def _configurations(
-    servers: Servers,
-) -> Iterable[tuple[Server, Mapping[str, str] | None]]:
-    names = ("maxmemory-policy", "appendonly", "appendfsync", "save")
-    for server in servers.masters:
-        try:
-            listed = servers._client(server).execute_command("CONFIG GET", *names)
-        except servers._redis.exceptions.ResponseError:  # not allowed, as many providers have it
-            yield server, None
-            continue
-        if not isinstance(listed, dict):
-            listed = dict(zip(listed[::2], listed[1::2], strict=True))
-        yield server, {_text(name): _text(value) for name, value in listed.items()}
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

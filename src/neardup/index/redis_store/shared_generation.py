@@ -110,6 +110,11 @@ class SharedGeneration(BaseGeneration):
         return str(self._servers.address)
 
     @property
+    def replicas(self) -> int:
+        """How many replicas of a server have to have what is written."""
+        return self._servers.replicas
+
+    @property
     def view(self) -> View:
         return self._view
 
@@ -225,6 +230,8 @@ class SharedGeneration(BaseGeneration):
 
 def read_meta(servers: Servers) -> dict[str, Any] | None:
     """Return the settings of an index, or None if there is none."""
+    if servers.is_new:
+        return None
     key = Keyspace(servers.address.name, 1).meta
     listed = servers.run([Call(key, (b"HGETALL", key))])[0]
     if not listed:
@@ -268,7 +275,8 @@ def create_index(servers: Servers, settings: IndexSettings, *, loading: bool = F
     for name, value in stored.items():
         if isinstance(value, bytes):
             fields += [name, value]
-    partitions = CLUSTER_PARTITIONS if servers.is_cluster else PARTITIONS
+    partitions = CLUSTER_PARTITIONS if servers.several else PARTITIONS
+    servers.prepare(partitions)
     fields += ["settings", orjson.dumps(plain), "format", FORMAT, "partitions", partitions]
     fields += ["identity", os.urandom(IDENTITY_BYTES), "unfinished", 1]
     fields += ["loading", 1] if loading else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +26,7 @@ from neardup.formats.blocks import remove_abandoned
 from neardup.formats.tables import TableWriter, to_arrow
 from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
+from neardup.pipeline.budget import Budget
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import copy_whole
@@ -32,12 +34,14 @@ from neardup.pipeline.sketch_files import Sketches
 from neardup.pipeline.stages.annotate import StoredAnnotations
 from neardup.pipeline.stages.removed import RemovedBatch, RemovedDocuments
 from neardup.pipeline.stored_shards import StoredShard
-from neardup.runtime import Progress
+from neardup.runtime import Progress, map_reporting
 
 SAMPLED_CLUSTERS = 10
 SAMPLED_COPIES = 3
 SHOWN_ROWS = 3
 MAX_TEXT = 20_000
+BYTES_PER_FILE = 192 << 20
+"""Bytes for a file that is written again: a row group of Parquet, and its columns compressed."""
 
 
 class DocumentNames(Protocol):
@@ -161,22 +165,34 @@ def write_rejected(folder: Path, catalogue: Catalogue, sketches: Sketches) -> Co
 
 @dataclass(frozen=True)
 class WriteKept:
-    """Writes inputs again, without the rows that are not kept.
+    """Writes inputs again, without the rows that are not kept; several files at once.
 
     edit  returns the rows of a file that get another text, for the number of the file
     """
 
     folder: Path
     edit: Callable[[int], Edit] | None
+    budget: Budget
 
     def __call__(
         self, items: Iterable[tuple[int, KeptRows]], threads: int, advance: Advance
     ) -> Iterator[int]:
-        for place, rows in items:
-            edit = None if self.edit is None else self.edit(place)
-            path = self.folder / rows.file.kept_name
-            write_kept(rows.file, rows.keep, path, advance, threads, edit, rows.annotate)
-            yield place
+        files = list(items)
+        together = max(min(threads, len(files), self.budget.share() // BYTES_PER_FILE), 1)
+        write = partial(self._write, threads=threads // together)
+        if together > 1:
+            yield from map_reporting(files, write, together, advance)
+        else:
+            for item in files:
+                yield write(item, advance)
+
+    def _write(self, item: tuple[int, KeptRows], advance: Advance, threads: int) -> int:
+        """Write a file, and return its number."""
+        place, rows = item
+        edit = None if self.edit is None else self.edit(place)
+        path = self.folder / rows.file.kept_name
+        write_kept(rows.file, rows.keep, path, advance, threads, edit, rows.annotate)
+        return place
 
 
 def write_kept_files(
@@ -224,7 +240,8 @@ def write_kept_files(
             progress.advance(len(mask))
         else:
             items.append((place, KeptRows(file, mask, annotate=annotate(place))))
-    for _ in job.backend.run(WriteKept(folder, edit), items, job.workers, progress.advance):
+    work = WriteKept(folder, edit, job.budget)
+    for _ in job.backend.run(work, items, job.workers, progress.advance):
         pass
     if job.backend.is_remote:
         remove_abandoned(folder)

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Read of the documents of a block when they were added, or their metadata, without the rest of
 -- their records. KEYS: states, records. ARGV: "added" or "metadata".
 -- Returns the offset and the value of each that is in the index: the time as its 8 bytes, or "" for

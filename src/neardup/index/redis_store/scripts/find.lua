@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Return the members of buckets.
 -- KEYS: meta; then slices. ARGV: identity, number of slices, entries.
 -- An entry has 2 bytes for the place of its slice in KEYS after meta (from 0), 8 for the bucket's

@@ -1,0 +1,2 @@
+-- Carry out a command, after a guard.
+return redis.call(unpack(ARGV))
