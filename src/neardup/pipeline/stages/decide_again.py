@@ -113,14 +113,14 @@ def find_touched(
     # Documents that are dropped now, or copies again, are in no bucket: their keys tell.
     outside = named[ranked.state[ranked.ranking.of(named)] == 0]
     tables = job.options.hash_tables
-    work = SharedKeys(ranked.sketches, tables, outside, job.budget.share(2 * job.workers))
+    work = KeyMatcher(ranked.sketches, tables, outside, job.budget.share(2 * job.workers))
     for _, found in map_in_order(range(tables.count if len(outside) else 0), work, job.workers):
         touched[ranked.ranking.of(found)] = True
     return touched
 
 
 @dataclass(frozen=True)
-class SharedKeys:
+class KeyMatcher:
     """Finds the documents that have a key of a table in common with one of some documents."""
 
     sketches: Sketches
