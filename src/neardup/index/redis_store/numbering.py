@@ -34,14 +34,12 @@ class Numbers:
         self._since = 0.0
 
     def take(self, documents: int) -> list[int]:
-        """Return numbers that no other document has or gets, in order."""
+        """Return numbers in order that no other document has or gets, and none in between."""
         with self._guard:
-            if time.monotonic() - self._since > RESERVED_SECONDS:
+            if time.monotonic() - self._since > RESERVED_SECONDS or len(self._reserved) < documents:
                 self._reserved = []
             numbers, self._reserved = self._reserved[:documents], self._reserved[documents:]
-        if missing := documents - len(numbers):
-            numbers += _range(self._store.run([self._call(missing)])[0], missing)
-        return numbers
+        return numbers or _range(self._store.run([self._call(documents)])[0], documents)
 
     def reserving(self, documents: int) -> list[Call]:
         """Return the command that takes the numbers of as many more documents, if those are few."""
