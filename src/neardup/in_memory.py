@@ -509,12 +509,10 @@ def _count_sources(
 
     Raises `TooManyRemoved` if the limits allow less.
     """
-    values = pa.nulls(len(decided.witness), pa.large_string())
-    if column is not None and sources:
-        values = pa.concat_arrays(sources)
-    removed = np.zeros(len(values), bool)
-    removed[decided.removed] = True
-    counted = summarise_values(column, values, decided.kept, removed, limits)
+    values = None
+    if column is not None:
+        values = pa.concat_arrays(sources or [pa.nulls(0, pa.large_string())])
+    counted = summarise_values(column, values, decided.kept, decided.removed, limits)
     counted.check(limits)
     return counted
 

@@ -198,22 +198,28 @@ def count_values(
 
 def summarise_values(
     column: str | None,
-    values: pa.Array,
+    values: pa.Array | None,
     kept: NDArray[np.bool_],
-    removed: NDArray[np.bool_],
+    removed: Integers,
     limits: RemovalLimits,
 ) -> SourceSummary:
     """Return what became of documents in memory, by source.
 
     Args:
-        column: The column of the sources; None if they have none.
-        values: The source of each document.
+        column: The column of the sources; None if all documents have one source.
+        values: The source of each document; None without a column.
         kept: Whether each is kept.
-        removed: Whether each is removed.
+        removed: Those that are removed.
         limits: How much may be removed.
     """
     tally = SourceTally(column, limits)
-    tally.add(count_values(values.dictionary_encode(), kept, removed)[1])
+    if values is None:
+        counts = (len(kept), int(np.count_nonzero(kept)), len(removed))
+        tally.add(GroupCounts(*(np.array([count]) for count in (0, *counts))))
+        return tally.summary(lambda chosen: [None] * len(chosen))
+    is_removed = np.zeros(len(kept), bool)
+    is_removed[removed] = True
+    tally.add(count_values(values.dictionary_encode(), kept, is_removed)[1])
     return tally.summary(lambda chosen: [values[row].as_py() for row in chosen])
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from neardup.errors import UsageError
 from neardup.explanation import PairVerdict
@@ -20,6 +20,7 @@ from neardup.keyword_arguments import takes_options
 from neardup.option_table import MatchingOptions
 from neardup.options import Options
 from neardup.source_counts import RemovalLimits
+from neardup.spec import check_choice
 from neardup.wording import (
     Verdict,
     describe_counts,
@@ -239,6 +240,28 @@ class SparkResult:
     def kept(self) -> DataFrame:
         """The rows that are kept, with all their columns. Reads the input DataFrame again."""
         return self._run.new.keep_rows(self._run)
+
+    def annotate(self, rows: Literal["all", "kept"] = "all") -> DataFrame:
+        """Return the rows with the columns cluster, cluster_size, witness and similarity.
+
+        Reads the input DataFrame again. A cluster is named by the id of its kept document.
+
+        Args:
+            rows: Which rows are returned: `all` but the rejected ones and those that people
+                dropped; or `kept`.
+
+        >>> result.annotate().groupBy("cluster").count().show()  # doctest: +SKIP
+        +-------+-----+
+        |cluster|count|
+        +-------+-----+
+        |      1|    2|
+        +-------+-----+
+        <BLANKLINE>
+        """
+        from neardup.pipeline.backends.spark_annotations import annotate_rows
+
+        check_choice("rows", rows, ("all", "kept"))
+        return annotate_rows(self._run, rows == "kept")
 
     @property
     def removed(self) -> DataFrame:

@@ -326,7 +326,7 @@ def kept_records(rows: Rows, header: bool = True) -> Iterator[bytes]:
             notes.extend_header(lines, fields)
         if header if is_header else rows.take(1)[0]:
             batch.extend(lines)
-            if not is_header:
+            if notes is not None and not is_header:
                 ends.append(len(batch) - 1)
         if len(batch) >= _BATCH_LINES:
             yield flush()

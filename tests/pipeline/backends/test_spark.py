@@ -298,3 +298,12 @@ def test_completed_shards_are_not_read_again_after_a_bad_file(spark: Any, tmp_pa
     others = {"skip_bad_files": True}
     progress = run_on_spark(spark, batch_engine.job([*paths, bad], tmp_path / "out", others=others))
     assert any("resuming" in said for said in progress.said)
+
+
+def test_tasks_write_the_new_columns_of_rows(tmp_path: Path, spark: Any) -> None:
+    inputs = batch_engine.write(tmp_path / "in", batch_engine.rows(5, 120), files=4)
+    annotated = {"others": {"annotate": "all"}}
+    run_on_spark(spark, batch_engine.job(inputs, tmp_path / "spark", **annotated))
+    batch_engine.go(inputs, tmp_path / "local", **annotated)
+    there, here = (batch_engine.outcome(tmp_path / name).kept for name in ("spark", "local"))
+    assert there == here and b"cluster_size" in b"".join(here.values())

@@ -20,7 +20,7 @@ from support.sizes import full
 
 import neardup
 import neardup.spark
-from neardup.errors import ColumnError, OutputError, UsageError
+from neardup.errors import ColumnError, OutputError, TooManyRemoved, UsageError
 from neardup.pipeline.backends import spark_dataframes
 
 SCHEMA = "`my id` {id}, `the.text` string, score {score}, lang string, other binary"
@@ -218,6 +218,58 @@ def test_earlier_documents_rank_first_and_are_never_removed(spark, tmp_path):
         assert {witness for _, witness, _ in found} & {row["id"] for row in parts["earlier"]}
         assert result.counts["earlier"] == 60
         assert {name: result.counts[name] for name in want.counts} == want.counts
+
+
+@pytest.mark.parametrize("keep", ["first", "none"])
+def test_rows_get_their_clusters(spark, keep):
+    some = rows("long", "double", count=60)
+    df = frame(spark, some, "long", "double")
+    point = batch_engine.SMALL | {"keep": keep}
+    in_order = [row | {"id": row["my id"], "text": row["the.text"]} for row in some]
+    in_order.sort(key=lambda row: row["id"])
+    library = neardup.dedup(in_order, **point)
+    ids = [row["id"] for row in in_order]
+    with neardup.spark.dedup(df, **COLUMNS, **point) as result:
+        for which in ("all", "kept"):
+            want = [
+                (
+                    row["id"],
+                    ids[row["cluster"]],
+                    row["cluster_size"],
+                    row["witness"],
+                    row["similarity"],
+                )
+                for row in library.annotate(in_order, which)
+            ]
+            found = result.annotate(which)
+            assert found.columns == [
+                *df.columns,
+                "cluster",
+                "cluster_size",
+                "witness",
+                "similarity",
+            ]
+            assert sorted((row["my id"], *row[5:]) for row in found.collect()) == want
+        with pytest.raises(UsageError, match="'similarity' already"):
+            renamed = df.withColumnRenamed("other", "similarity")
+            with neardup.spark.dedup(renamed, **COLUMNS, **point) as other:
+                other.annotate()
+
+
+def test_limits_stop_a_run_over_a_dataframe(spark):
+    some = [(n, f"a text {n // 2} of two words", "ab"[n % 2]) for n in range(240)]
+    df = spark.createDataFrame(some, "id long, text string, site string")
+    given = {"id": "id", "source": "site", "max_removed_per_source": 0.5}
+    with pytest.raises(
+        TooManyRemoved, match=r"120 of 120 documents .* of b would be removed"
+    ) as got:
+        neardup.spark.dedup(df, **given)
+    assert [one.source for one in got.value.sources.over] == ["b"]
+    with neardup.spark.dedup(df, **given, yes=True) as result:
+        assert [one["removed"] for one in result.record["sources"]["listed"]] == [120, 0]
+        assert "removed by source   120 of 120 (100%) of b" in result.summary()
+    with pytest.raises(UsageError, match="needs the column of the sources"):
+        neardup.spark.dedup(df, id="id", max_removed_per_source=0.5)
 
 
 def test_frames_are_lazy_and_unreadable_after_close(spark, tmp_path):

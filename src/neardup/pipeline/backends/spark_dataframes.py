@@ -126,7 +126,7 @@ class DataFrameInput:
     def keep_rows(self, run: DataFrameRun) -> DataFrame:
         """Return the rows that a run has kept, with all columns of the user."""
         names = self.frame.columns
-        rows = self._numbered().withColumn("id", self._find(self.columns.id or "")[0])
+        rows = self.identified("id")
         removed, rejected = (run.table(name).select("id") for name in ("removed", "rejected"))
         dropped = removed.union(rejected).where("id IS NOT NULL")
         counts = run.finished.record["counts"]
@@ -134,6 +134,10 @@ class DataFrameInput:
             dropped = sql.broadcast(dropped)
         kept = rows.where("id IS NOT NULL").join(dropped, "id", "left_anti")
         return kept.drop("id").toDF(*names)
+
+    def identified(self, name: str) -> DataFrame:
+        """Return the frame with columns named by position, and the ids in a column of this name."""
+        return self._numbered().withColumn(name, self._find(self.columns.id or "")[0])
 
     def _require_ids(self, folder: Path) -> None:
         """Raise UsageError unless every document has an id, and every id is unique."""
@@ -385,8 +389,8 @@ class DataFrameRun:
         documents = read_parquet(self._spark, self.folder / DOCUMENTS)
         return bool(documents.where(sql.col("id") == name).limit(1).count())
 
-    def table(self, name: str) -> DataFrame:
-        """Return a table of the run, with ids of their original type."""
+    def table(self, name: str, *more: str) -> DataFrame:
+        """Return a table of the run, and more columns of it, with ids of their original type."""
         rows = read_parquet(self._spark, self.folder / RUN / f"{name}.parquet")
         if name == "rejected":  # a document without an id is named by its place
             place = sql.concat("file", sql.lit(":"), "row")
@@ -398,7 +402,7 @@ class DataFrameRun:
             if column in ("id", "witness", "a", "b")
         }
         said = ["decision"] if "decision" in rows.columns else []
-        return rows.withColumns(restored).select(*TABLE_COLUMNS[name], *said)
+        return rows.withColumns(restored).select(*TABLE_COLUMNS[name], *said, *more)
 
     @cached_property
     def pairs(self) -> DataFrame:
