@@ -175,6 +175,11 @@ def picture_review(run: Path, page: Page) -> None:
     )
     picture("bulk", "bulk?least=0.95&most=1&action=same", 420)
     picture("decisions", "decisions", 520)
+    page.open(f"{server.url}/apply")
+    with page.loading():
+        page.click("form[action='/apply'] button")
+    page.wait_for("document.querySelector('h1').innerText === 'Done'")
+    picture("applied", "apply", 400)
     server.stop()
 
 
