@@ -36,10 +36,17 @@ class Numbers:
     def take(self, documents: int) -> list[int]:
         """Return numbers in order that no other document has or gets, and none in between."""
         with self._guard:
-            if time.monotonic() - self._since > RESERVED_SECONDS or len(self._reserved) < documents:
+            if time.monotonic() - self._since > RESERVED_SECONDS:
                 self._reserved = []
             numbers, self._reserved = self._reserved[:documents], self._reserved[documents:]
-        return numbers or _range(self._store.run([self._call(documents)])[0], documents)
+        if missing := documents - len(numbers):
+            numbers += self._take_range(missing)
+        if numbers[-1] - numbers[0] >= documents:  # others have taken some meanwhile
+            numbers = self._take_range(documents)
+        return numbers
+
+    def _take_range(self, documents: int) -> list[int]:
+        return _range(self._store.run([self._call(documents)])[0], documents)
 
     def reserving(self, documents: int) -> list[Call]:
         """Return the command that takes the numbers of as many more documents, if those are few."""
