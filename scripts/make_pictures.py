@@ -3,6 +3,7 @@
     python scripts/make_pictures.py            all
     python scripts/make_pictures.py benchmark  the chart alone, from benches/results/batch.json
     python scripts/make_pictures.py review     the pages of docs/review.md alone
+    python scripts/make_pictures.py labels     the page of docs/labels.md alone
 
 Screenshots need Chromium; they are those of a run over Python's own standard library.
 """
@@ -17,12 +18,18 @@ import sysconfig
 import tempfile
 from dataclasses import dataclass
 from html import escape
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))  # the browser is that of the tests
 from support.browser import Page, browser  # noqa: E402
 from support.review_server import ReviewServer  # noqa: E402
+
+from neardup.review.label_desk import LabelDesk  # noqa: E402
+from neardup.review.label_draw import draw_pairs  # noqa: E402
+from neardup.review.run_subject import RunSubject  # noqa: E402
+from neardup.runtime import SILENT  # noqa: E402
 
 PICTURES = ROOT / "docs/pictures"
 RESULTS = ROOT / "benches/results/batch.json"
@@ -168,6 +175,27 @@ def picture_review(run: Path, page: Page) -> None:
     )
     picture("bulk", "bulk?least=0.95&most=1&action=same", 420)
     picture("decisions", "decisions", 520)
+    page.open(f"{server.url}/apply")
+    with page.loading():
+        page.click("form[action='/apply'] button")
+    page.wait_for("document.querySelector('h1').innerText === 'Done'")
+    picture("applied", "apply", 400)
+    server.stop()
+
+
+def picture_labels(run: Path, page: Page) -> None:
+    """A pair to label, after eighty answers: files that share much are called the same."""
+    desk = LabelDesk(RunSubject(run))
+    draw_pairs(desk.subject, desk.journal, 200, 1, SILENT)
+    same = (
+        (pair.number, "same" if pair.similarity > 0.6 else "different") for pair in desk.draw.pairs
+    )
+    desk.journal.answer(islice(same, 80), "ann")
+    desk.close()
+    server = ReviewServer(run)
+    server.enter(page, "label", width=REVIEW_WIDTH)
+    page.open(f"{server.url}/label", REVIEW_WIDTH, 640)
+    page.picture(PICTURES / "labels-pair.png", 640)
     server.stop()
 
 
@@ -175,7 +203,7 @@ def main(wanted: list[str]) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     if not wanted or "benchmark" in wanted:
         (PICTURES / "benchmark.svg").write_text(draw_benchmark(), "utf-8")
-    pages = {"report": picture_report, "review": picture_review}
+    pages = {"report": picture_report, "review": picture_review, "labels": picture_labels}
     pages = {name: draw for name, draw in pages.items() if not wanted or name in wanted}
     if not pages:
         return

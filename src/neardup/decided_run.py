@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from neardup.corpus.inputs import InputOptions
-from neardup.decisions import fingerprint_run
+from neardup.decisions import Decisions, fingerprint_run
 from neardup.errors import FormatError, UsageError
 from neardup.file_run import PathLike, RunResult
-from neardup.formats.decisions import DecisionSource, load_decisions
+from neardup.formats.decisions import DecisionSource, load_decisions, read_decisions
 from neardup.formatting import parse_bytes
 from neardup.index.stored_corpus import open_indexes
 from neardup.keys import Key, to_key
 from neardup.pipeline.budget import Budget, check_workers
 from neardup.pipeline.job import Job, to_earlier
-from neardup.pipeline.output import RUN_FILE
+from neardup.pipeline.output import OBEYED_FILE, RUN_FILE
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_inputs import RunInputs
@@ -41,7 +41,8 @@ def apply_decisions(
 ) -> RunResult:
     """Make a finished run again with the decisions of people, in a folder beside it.
 
-    The answer is that of `neardup dedup --decisions` with the inputs and options of the run. Only
+    The answer is that of `neardup dedup --decisions` with the inputs and options of the run, and
+    with the decisions that the run itself has obeyed: later ones of a person replace these. Only
     what the decisions change is decided again, unless the run had `against`, `distinguish`,
     `merge_rows` or `pairs`; and the inputs are sketched again only if the run has not saved its
     sketches (`save_sketches`).
@@ -49,7 +50,7 @@ def apply_decisions(
     Args:
         run: The folder of the run; it stays as it is. Its inputs must be unchanged.
         decisions: A file that `neardup review` has exported, or `neardup.decisions.Decision`
-            objects. Those that the run itself obeyed hold no more, unless they are given again.
+            objects.
         out: The folder to write.
         same_ids: Obey decisions that were made about other inputs too: each id still names the
             same document.
@@ -83,7 +84,7 @@ def apply_decisions(
     record = read_run_record(source)
     job = replace(
         repeat_job(source, record, place, key=to_key(key)),
-        same_ids=same_ids,
+        same_ids=True,  # it was checked, here or by the run
         force=force,
         budget=Budget(parse_bytes(memory) if isinstance(memory, str) else memory),
         workers=check_workers(workers),
@@ -92,6 +93,9 @@ def apply_decisions(
     assert said is not None  # noqa: S101  # they are given
     if not same_ids:
         said.check_documents("decisions", fingerprint_run(record))
+    if (obeyed := source / OBEYED_FILE).exists():
+        said = Decisions.of([*read_decisions(obeyed), *said])
+        said.check(f"the decisions and those of {obeyed}")
     with show_progress(progress) as shown, ExitStack() as stack:
         stored = stack.enter_context(open_indexes(job.against))
         job = replace(job, decisions=said, stored=stored)

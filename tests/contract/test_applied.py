@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import batch_engine
-from support.decided import random_decisions, rows_of
+from support.decided import consistent, random_decisions, rows_of
 from support.definition import Row
 from support.strategies import corpora, examples
 
@@ -27,7 +27,7 @@ QUESTIONS: dict[str, Row] = {
     "numbers": {"distinguish": "numbers"},
     "against": {"against": True},
 }
-TABLES = ("removed", "clusters", "rejected", "decided", "samples")
+TABLES = ("removed", "clusters", "rejected", "decided", "decisions", "samples")
 
 
 @pytest.mark.sized
@@ -35,7 +35,7 @@ TABLES = ("removed", "clusters", "rejected", "decided", "samples")
 def test_applied_decisions_give_what_a_whole_run_gives(
     tmp_path_factory: pytest.TempPathFactory, question: Row
 ) -> None:
-    """Also if the run had other decisions, and whether or not it has saved its sketches."""
+    """Also if the run has obeyed some already, and whether or not it has saved its sketches."""
 
     @settings(max_examples=examples(4))
     @given(corpora(), st.integers(0, 1 << 30))
@@ -43,7 +43,9 @@ def test_applied_decisions_give_what_a_whole_run_gives(
         chance = random.Random(seed)
         rows = rows_of([*texts, *chance.choices(texts or ["w1 w2 w3"], k=4)])
         names = [row["id"] for row in rows]
-        before, said = (Decisions.of(random_decisions(names, seed + n)) for n in range(2))
+        before, more = (random_decisions(names, seed + n) for n in range(2))
+        before = before if seed % 3 else []
+        said = consistent([*before, *more])
         folder = tmp_path_factory.mktemp("corpus")
         earlier = rows[: len(rows) // 3] if "against" in question else []
         paths = batch_engine.write(folder / "in", rows[len(earlier) :])
@@ -59,9 +61,9 @@ def test_applied_decisions_give_what_a_whole_run_gives(
             run_job(job, batch_engine.Silent())
             return folder / name
 
-        first = run("first", before if seed % 3 else None)
-        whole = run("whole", said)
-        applied = neardup.apply_decisions(first, said, folder / "applied")
+        first = run("first", Decisions.of(before) if before else None)
+        whole = run("whole", Decisions.of(said))
+        applied = neardup.apply_decisions(first, said[len(before) :], folder / "applied")
         partly = "judged_again" in applied.record["decisions"]
         assert partly == (not {"against", "distinguish"} & question.keys())
         for name in TABLES:

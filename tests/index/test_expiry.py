@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import batch_engine
 from support.index_corpora import decided, ids_of
-from support.redis_index import fresh_address, fresh_ring
+from support.redis_index import check_order_of_numbers, fresh_address, fresh_ring
 
 from neardup import Index
 from neardup.errors import ParameterError, UsageError
@@ -87,6 +87,27 @@ def test_what_is_forgotten_is_decided_as_if_it_was_removed(
         assert index.forget("29.5d").documents == 0
         counted = index.stats().since_open
         assert (counted.forgotten, counted.removed) == (30, 30)
+
+
+@pytest.mark.parametrize("limit", [2, 5])
+def test_leaders_of_full_buckets_are_forgotten_together(limit: int) -> None:
+    """Others lead the buckets then: what is similar to them is a copy, as in a batch run."""
+    common = [f"common{at}" for at in range(8)]
+    first = {str(at): " ".join([*common, *(f"w{at}x{n}" for n in range(5))]) for at in range(30)}
+    later = {f"{id}-again": f"{text} more" for id, text in first.items()}
+    clock = Clock()
+    place = fresh_address()
+    with Index.open(place, clock=clock, **batch_engine.SMALL, limit=limit) as index:
+        for id, text in first.items():
+            clock.now = NOW - (40 if int(id) % 3 else 0) * DAY
+            index.add(id, text)
+        clock.now = NOW
+        kept = index.stats().kept
+        assert index.forget("30d").documents == 20 < kept
+        assert len(index) == 10 and index.verify() == []
+        index.add_batch(list(later), list(later.values()))
+        assert index.verify() == []
+        assert check_order_of_numbers(index, first | later) > 0
 
 
 @pytest.mark.parametrize("value", [NOW - 90 * DAY, "2020-01-31", 1_580_428_800_000, "1580428800"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,8 @@ from neardup.errors import (
     SpecMismatch,
     UsageError,
 )
+from neardup.index.store import Store
+from neardup.index.view import View
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 NEAR = TEXT + " tonight"
@@ -60,6 +64,33 @@ def test_repeated_document_is_answered_and_not_added(index):
     assert (again.status, again.again, again.cluster) == ("new", True, first.cluster)
     assert not first.again
     assert len(index) == 1
+
+
+def test_of_many_copies_only_the_first_is_read(index, monkeypatch):
+    index.add_batch([f"copy {n}" for n in range(300)], [TEXT] * 300)
+    read: list[int] = []
+    rows = Store.rows
+    monkeypatch.setattr(Store, "rows", lambda store, n: read.extend(n) or rows(store, n))
+    assert index.query(TEXT).duplicate_of == "copy 0"
+    answers = index.add_batch(["more", "and more"], [TEXT, TEXT.upper()])
+    assert [answer.duplicate_of for answer in answers] == ["copy 0", "copy 0"]
+    assert len(read) < 20
+
+
+def test_contents_that_share_their_first_half():
+    contents = np.array([[7, 1], [7, 2], [7, 3], [7, 2]], np.uint64)
+    stored = {4: 2, 5: 1, 6: 1, 8: 2}  # number of a document -> second half of its content
+    rows = {
+        number: SimpleNamespace(number=number, content=np.array([7, half], np.uint64).tobytes())
+        for number, half in stored.items()
+    }
+    view = SimpleNamespace(
+        tables=SimpleNamespace(with_contents=lambda words: [[4, 5, 6, 7, 8]] * len(words)),
+        store=SimpleNamespace(rows=lambda numbers: {n: rows[n] for n in numbers if n in rows}),
+    )
+    for excluded, first in ((set(), {0: 5, 1: 4, 3: 4}), ({4, 5}, {0: 6, 1: 8, 3: 8})):
+        found = View.rows_by_content(view, contents, excluded)
+        assert {at: row.number for at, row in found.items()} == first
 
 
 def test_an_id_with_another_content(index):

@@ -98,14 +98,14 @@ def test_stored_results_are_returned(
     kept = TrialCache(tmp_path_factory.mktemp("cache"))
     assert kept.get(config) is None
     kept.put(config, results, seconds)
-    assert TrialCache(kept.folder).get(other_order(config)) == results
+    assert TrialCache(*kept.folders).get(other_order(config)) == results
     (entry,) = kept.entries()
     assert (entry.seconds, entry.version) == (seconds, package.__version__)
     assert entry.same_machine and kept.damaged == 0
 
 
 def only_file(kept: TrialCache) -> Path:
-    (path,) = kept.folder.glob("*/*")
+    (path,) = kept.folders[0].glob("*/*")
     return path
 
 
@@ -133,7 +133,7 @@ def test_flipped_bytes_never_give_another_result(
     assert found in (None, RESULTS)
     assert kept.damaged == (found is None)
     kept.put(CONFIG, RESULTS, 1.0)
-    assert TrialCache(kept.folder).get(CONFIG) == RESULTS
+    assert TrialCache(*kept.folders).get(CONFIG) == RESULTS
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000])
@@ -280,7 +280,7 @@ def test_unwritable_named_folder_is_refused_before_the_work(tmp_path: Path) -> N
 
 def test_default_folder_is_in_the_user_cache(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert TrialCache().folder == tmp_path / "neardup" / "trials"
+    assert TrialCache().folders == (tmp_path / "neardup" / "trials",)
 
 
 def test_entry_is_found_by_the_first_digits_of_its_key(tmp_path: Path) -> None:
@@ -300,14 +300,14 @@ def test_clear_removes_only_cache_files(tmp_path: Path) -> None:
     for place in (kept, outside):
         place.put(CONFIG, RESULTS, 1.0)
     theirs, fan = only_file(outside), only_file(kept).parent
-    foreign = [fan / "notes.txt", fan / f"{key_of(CONFIG)}.json", kept.folder / "precious.json"]
+    foreign = [fan / "notes.txt", fan / f"{key_of(CONFIG)}.json", kept.folders[0] / "precious.json"]
     for path in foreign:
         path.touch()
-    (kept.folder / "00").symlink_to(theirs.parent)
+    (kept.folders[0] / "00").symlink_to(theirs.parent)
     (fan / f"{key_of({})}-00000000.json").symlink_to(theirs)
     assert kept.clear() == 1
     assert theirs.exists() and all(path.exists() for path in foreign)
-    assert (kept.folder / "00").is_symlink()
+    assert (kept.folders[0] / "00").is_symlink()
 
 
 def test_clear_removes_only_entries_before_a_date(tmp_path: Path) -> None:
@@ -386,3 +386,24 @@ def test_unreadable_folder_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir(mode=0)
     refused(unprivileged("cache", "list", "--cache", folder), 2, "is not readable")
+
+
+def test_each_of_several_folders_has_its_share(tmp_path: Path) -> None:
+    """Another folder takes its share of the keys alone, and whoever names all of them agrees."""
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    kept = TrialCache(*folders)
+    configs = [CONFIG | {"slots": slots} for slots in range(120)]
+    for config in configs:
+        kept.put(config, RESULTS, 1.0)
+    counts = [len(list(TrialCache(folder).entries())) for folder in folders]
+    assert sum(counts) == len(configs) and min(counts) > 20
+    assert all(TrialCache(*folders[::-1]).get(config) == RESULTS for config in configs)
+    assert len(list(kept.entries())) == len(configs)
+    more = TrialCache(*folders, tmp_path / "d")
+    missed = [config for config in configs if more.get(config) is None]
+    assert 10 < len(missed) < 60, "those that the new folder takes"
+    assert all(more._folder(key_of(config)) == tmp_path / "d" for config in missed)
+    assert kept.find(key_of(configs[7])[:20]).config["slots"] == 7
+    assert kept.clear() == len(configs) and not list(kept.entries())
+    with pytest.raises(ParameterError, match="twice"):
+        TrialCache(tmp_path, tmp_path)

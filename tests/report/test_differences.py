@@ -16,6 +16,7 @@ from neardup.report.differences import (
     MOST_EDITS,
     SHOWN,
     TextPiece,
+    TextWords,
     compare_texts,
     matching_blocks,
 )
@@ -144,3 +145,8 @@ def test_comparison_time_is_bounded() -> None:
     assert (
         time.process_time() - begun < 5
     )  # 0.15 s where it was written; difflib, for a fifth of the first pair: 5 s
+
+
+@pytest.mark.parametrize("emoji", ["👩‍👩‍👧‍👦", "🇫🇷", "❤️", "👍🏽", "👩🏽‍🚀"])
+def test_an_emoji_of_several_characters_is_one_word(emoji: str) -> None:
+    assert TextWords(f"a {emoji}{emoji} b!").words == ["a", emoji, emoji, "b", "!"]

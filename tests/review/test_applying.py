@@ -72,3 +72,30 @@ def test_decisions_are_applied_by_a_command(reviewer: Reviewer, run: Path) -> No
     assert len(table(run.parent / "out", "removed")) == len(table(run, "removed")) - 1
     ran = neardup("review", run, "--apply", run.parent / "out")
     assert ran.code != 0 and "out" in ran.err
+
+
+def test_a_run_with_decisions_is_reviewed_and_changed_again(
+    reviewer: Reviewer, run: Path, review: Callable[..., Reviewer]
+) -> None:
+    """Dropped documents have no cluster; what was decided before goes on to hold."""
+    removed = table(run, "removed")
+    reviewer.desk.journal.decide([NewDecision("drop", removed[0]["id"])], "ann")
+    first = run.parent / "first"
+    assert neardup("review", run, "--apply", first).code == 0
+    again = review(first)
+    for path in (
+        "/",
+        "/clusters",
+        "/next",
+        "/pair/1",
+        "/decisions",
+        f"/document?id={removed[0]['id']}",
+    ):
+        again.get(path)
+    position = next(at for at, row in enumerate(table(first, "removed")) if row["witness"])
+    again.decide("different", position)
+    second = run.parent / "second"
+    assert neardup("review", first, "--apply", second).code == 0
+    rows = {row["id"]: row for row in table(second, "removed")}
+    assert rows[removed[0]["id"]]["decision"].startswith("drop")
+    assert len(rows) == len(removed) - 1

@@ -26,9 +26,14 @@ WIDTH = 160
 HASH = re.compile(r"[0-9a-f]{32,}")
 DAYS = {"h": 1 / 24, "d": 1, "w": 7}
 
-Folder = Annotated[
-    Path | None,
-    option("FOLDER", "The folder of the results.", "--cache", default="the user's cache folder"),
+Folders = Annotated[
+    list[Path] | None,
+    option(
+        "FOLDER",
+        "The folder of the results; repeat it for several, as neardup tune had them.",
+        "--cache",
+        default="the user's cache folder",
+    ),
 ]
 
 cache = typer.Typer(
@@ -42,18 +47,18 @@ cache = typer.Typer(
 
 @cache.command("list", cls=Command, epilog="Example: neardup cache list")
 def list_results(
-    folder: Folder = None,
+    folders: Folders = None,
     as_json: PlainJson = False,
 ) -> None:
     """List the results: key, time, configuration, seconds, and whether the machine was like this.
 
     neardup cache show prints one of them in full.
     """
-    results = _open_cache(folder)
+    results = _open_cache(folders)
     entries = sorted(results.entries(), key=lambda entry: entry.at)
     if as_json:
         rows = [entry.to_json() | {"same_machine": entry.same_machine} for entry in entries]
-        about = {"folder": str(results.folder), "damaged": results.damaged}
+        about = {"folder": results.where, "damaged": results.damaged}
         print_json(
             about | {"entries": rows, "kernels": kernels_in_cache(), "fetched": fetched_in_cache()}
         )
@@ -87,8 +92,8 @@ def list_results(
         console.print(table)
     damaged = f", {results.damaged:,} that can't be used" if results.damaged else ""
     total = format_count(len(entries), "result")
-    console.print(f"{total} in {results.folder}{damaged}", soft_wrap=True)
-    if folder is None and (kernels := kernels_in_cache()):
+    console.print(f"{total} in {results.where}{damaged}", soft_wrap=True)
+    if not folders and (kernels := kernels_in_cache()):
         size = format_bytes(sum(one["bytes"] for one in kernels))
         what = format_count(len(kernels), "folder")
         console.print(
@@ -130,15 +135,15 @@ def _with_sizes(folders: Iterable[Path]) -> list[dict[str, Any]]:
 @cache.command("show", cls=Command, epilog="Example: neardup cache show 3f0c9a")
 def show_result(
     key: Annotated[str, argument("KEY", "The key of a result; its first digits are enough.")],
-    folder: Folder = None,
+    folders: Folders = None,
 ) -> None:
     """Print one entry as JSON: configuration, results, time, machine and version."""
-    print_json(_open_cache(folder).find(key).to_json())
+    print_json(_open_cache(folders).find(key).to_json())
 
 
 @cache.command("clear", cls=Command, epilog="Example: neardup cache clear --older-than 30d")
 def clear_results(
-    folder: Folder = None,
+    folders: Folders = None,
     older_than: Annotated[
         str | None,
         option("AGE", "Only what is older, such as 30d (days), 12h or 4w.", default="all"),
@@ -166,13 +171,13 @@ def clear_results(
     from neardup.errors import UsageError
 
     age = None if older_than is None else parse_age(older_than)
-    if (kernels or fetched) and folder is not None:
+    if (kernels or fetched) and folders:
         option = "--kernels" if kernels else "--fetched"
         raise UsageError(f"--cache is the folder of results: leave it out with {option}")
     if kernels and fetched:
         raise UsageError("--kernels and --fetched are two commands: give one of them")
-    results = None if kernels or fetched else _open_cache(folder)
-    place = runtime.cache_home() if results is None else results.folder
+    results = None if kernels or fetched else _open_cache(folders)
+    place = runtime.cache_home() if results is None else results.where
     what = "compiled kernels" if kernels else "fetched files" if fetched else "results"
     which = f"all {what}" if older_than is None else f"{what} older than {older_than}"
     if not yes and not _confirm(f"Remove {which} in {place}?"):
@@ -233,13 +238,14 @@ def _confirm(question: str) -> bool:
         raise UsageError("no answer, nothing was removed: --yes removes without asking") from None
 
 
-def _open_cache(folder: Path | None) -> TrialCache:
+def _open_cache(folders: list[Path] | None) -> TrialCache:
     from neardup.errors import UsageError
     from neardup.planner.trial_cache import TrialCache
 
-    if folder is not None and not folder.is_dir():
-        raise UsageError(f"--cache {folder}: no such folder: check the path")
-    return TrialCache(folder)
+    for folder in folders or ():
+        if not folder.is_dir():
+            raise UsageError(f"--cache {folder}: no such folder: check the path")
+    return TrialCache(*(folders or ()))
 
 
 def describe_config(config: dict[str, Any]) -> str:

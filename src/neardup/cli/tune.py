@@ -192,10 +192,11 @@ def tune(
         RARE,
     ] = 60.0,
     cache: Annotated[
-        Path | None,
+        list[Path] | None,
         option(
             "FOLDER",
-            "The folder of the results of earlier trials, which are not run again.",
+            "The folder of the results of earlier trials, which are not run again; repeat it for "
+            "several, each of which has a share.",
             default="the user's cache folder",
             panel=OUTPUT,
         ),
@@ -280,12 +281,12 @@ def short_options(tuning: Tuning) -> dict[str, Any]:
     return {name: value for name, value in tuning.options.items() if name not in usual}
 
 
-def open_cache(folder: Path | None) -> TrialCache:
-    """Return the results of earlier trials; refuse a given folder that can't be written."""
+def open_cache(folders: list[Path] | None) -> TrialCache:
+    """Return the results of earlier trials; refuse given folders that can't be written."""
     from neardup.planner.trial_cache import TrialCache
 
-    results = TrialCache(folder)
-    if folder is not None:
+    results = TrialCache(*(folders or ()))
+    if folders:
         results.must_be_writable()
     return results
 

@@ -91,16 +91,27 @@ class View:
         Contents that no document has are left out. Documents with the numbers `excluded` don't
         count.
         """
-        candidates = self.tables.with_contents(contents)
-        numbers = {number for listed in candidates for number in listed}.difference(excluded)
-        rows = self.store.rows(sorted(numbers)) if numbers else {}
-        first_rows = {}
-        for at, listed in enumerate(candidates):
-            content = contents[at].tobytes()
-            same = (rows[n] for n in listed if n in rows and rows[n].content == content)
-            if (first := next(same, None)) is not None:
-                first_rows[at] = first
-        return first_rows
+        places: dict[bytes, list[int]] = {}
+        for at, words in enumerate(contents):
+            places.setdefault(words.tobytes(), []).append(at)
+        candidates = self.tables.with_contents(contents[[listed[0] for listed in places.values()]])
+        excluded = frozenset(excluded)
+        # One after the other: a content may have very many documents, of which the first will do.
+        untried = {
+            content: (number for number in listed if number not in excluded)
+            for content, listed in zip(places, candidates, strict=True)
+        }
+        found: dict[bytes, Row] = {}
+        while tried := {
+            content: number
+            for content, numbers in untried.items()
+            if content not in found and (number := next(numbers, None)) is not None
+        }:
+            rows = self.store.rows(sorted(set(tried.values())))
+            for content, number in tried.items():
+                if number in rows and rows[number].content == content:
+                    found[content] = rows[number]
+        return {at: row for content, row in found.items() for at in places[content]}
 
     def copies_of(self, numbers: Sequence[int]) -> set[int]:
         """Return the numbers of documents that are or were copies of these kept ones."""

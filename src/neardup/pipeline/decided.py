@@ -19,11 +19,13 @@ from neardup.corpus.documents import make_strings
 from neardup.decisions import fingerprint_run, shorten
 from neardup.errors import UsageError
 from neardup.formats import tables
+from neardup.formats.decisions import write_decisions
 from neardup.formats.tables import TableWriter, to_arrow
 from neardup.formatting import format_count
 from neardup.overrides import Overrides, ambiguous_error
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
+from neardup.pipeline.output import OBEYED_FILE
 from neardup.pipeline.stages.removed import RemovedBatch
 from neardup.pipeline.stages.tables import DocumentPlaces, spread_to_known
 from neardup.runtime import Progress
@@ -98,7 +100,7 @@ def _find_ids(catalogue: Catalogue, wanted: Collection[str], new: bool) -> dict[
             continue
         ids = block.arrow("ids").cast(pa.large_string())
         rows = np.flatnonzero(pc.is_in(ids, values).to_numpy(zero_copy_only=False))
-        names = ids.take(pa.array(rows)).to_pylist()
+        names = ids.take(to_arrow(rows)).to_pylist()
         documents = catalogue.documents_of(rows + block.start).tolist()
         for name, document in zip(names, documents, strict=True):
             if found.setdefault(name, document) != document:
@@ -130,7 +132,7 @@ def write_decided(
     overrides: Overrides,
     kept: NDArray[np.bool_],
 ) -> None:
-    """Write decided.parquet: what became of each document that a decision names.
+    """Write decided.parquet: what became of each document that a decision names; and the decisions.
 
     Args:
         folder: The folder that becomes OUT.
@@ -140,6 +142,7 @@ def write_decided(
         overrides: The decisions.
         kept: For each document whether it is kept.
     """
+    write_decisions(folder / OBEYED_FILE, overrides.decisions)
     documents = overrides.documents
     outcomes = np.where(kept[documents], "kept", "rejected").astype(object)
     outcomes[documents < first_new] = "earlier"

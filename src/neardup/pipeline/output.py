@@ -23,6 +23,8 @@ from neardup.formats.blocks import sync_path
 from neardup.formats.tables import write_error
 
 RUN_FILE = "run.json"
+OBEYED_FILE = "decisions.parquet"
+"""The decisions of people that a run was given."""
 # run.json is moved in last, and out first: if it exists, the other files are complete.
 RUN_NAMES = (
     "kept",
@@ -35,6 +37,7 @@ RUN_NAMES = (
     "vetoed.parquet",
     "vetoed-samples.parquet",
     "decided.parquet",
+    OBEYED_FILE,
     "report.html",
     "ignored-lines",
     "document-frequencies",

@@ -9,6 +9,9 @@ one wins. An invalid file (truncated, altered, of another format, of another con
 same key) is ignored, and the next result of that configuration replaces it.
 
 Counts are the same on every machine, times are not: each machine has files of its own.
+
+With several folders, such as those of several disks or file servers, a key belongs to one of them
+by a `HashRing` of their paths: one more folder takes only its share of the keys.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +37,7 @@ from typing import Any, Final
 import neardup
 from neardup import runtime
 from neardup.errors import OutputError, ParameterError, UsageError
+from neardup.hash_ring import HashRing
 
 BYTES: Final = 16
 
@@ -158,15 +163,21 @@ class CacheEntry:
 
 
 class TrialCache:
-    """A folder of results; by default in the user's cache.
+    """Folders of results; by default one in the user's cache.
 
-    The folder is made with the first result. `damaged` counts the invalid files that were read.
+    They are made with their first result. `damaged` counts the invalid files that were read.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = default_folder() if folder is None else folder
+    def __init__(self, *folders: Path) -> None:
+        self.folders = folders or (default_folder(),)
+        self._ring = HashRing(map(str, self.folders))
         self.damaged = 0
         self._warned = False
+
+    @property
+    def where(self) -> str:
+        """The folders, as messages name them."""
+        return ", ".join(map(str, self.folders))
 
     def get(self, config: Mapping[str, Any], timed: bool = True) -> dict[str, Any] | None:
         """Return the results of a configuration; None if there are none.
@@ -214,13 +225,14 @@ class TrialCache:
 
     def must_be_writable(self) -> None:
         """Raise an error before the work if a folder named by the user can't be written."""
-        try:
-            _write(self.folder / f".{secrets.token_hex(8)}", "").unlink()
-        except OSError as error:
-            raise OutputError(
-                f"the cache folder {self.folder} can't be written ({error.strerror}): make it "
-                "writable, or name another with --cache"
-            ) from None
+        for folder in self.folders:
+            try:
+                _write(folder / f".{secrets.token_hex(8)}", "").unlink()
+            except OSError as error:
+                raise OutputError(
+                    f"the cache folder {folder} can't be written ({error.strerror}): make it "
+                    "writable, or name another with --cache"
+                ) from None
 
     def entries(self) -> Iterator[CacheEntry]:
         """Yield all valid entries, by key."""
@@ -230,7 +242,7 @@ class TrialCache:
         """Return the entry whose key begins with `prefix`, that of this machine if several do."""
         matching = [entry for entry in self.entries() if entry.key.startswith(prefix.lower())]
         if not matching:
-            raise UsageError(f"no entry {prefix!r} in {self.folder}: neardup cache list shows them")
+            raise UsageError(f"no entry {prefix!r} in {self.where}: neardup cache list shows them")
         if len({entry.key for entry in matching}) > 1:
             raise UsageError(f"{len(matching):,} entries begin with {prefix!r}: give more digits")
         return max(matching, key=lambda entry: entry.same_machine)
@@ -250,11 +262,15 @@ class TrialCache:
 
     def _path(self, key: str) -> Path:
         machine = digest(canonical(this_machine()), 4)
-        return self.folder / key[:2] / f"{key}-{machine}.json"
+        return self._folder(key) / key[:2] / f"{key}-{machine}.json"
+
+    def _folder(self, key: str) -> Path:
+        return Path(self._ring.node(key))
 
     def _files(self, fan: str = "", key: str = "", unfinished: bool = False) -> Iterator[Path]:
         """Yield the files with the name of an entry; links are skipped."""
-        for folder in _inside(self.folder, directories=True):
+        chosen = [self._folder(key)] if key else self.folders
+        for folder in chain.from_iterable(_inside(each, directories=True) for each in chosen):
             if _FAN.fullmatch(folder.name) and folder.name.startswith(fan):
                 for file in _inside(folder, directories=False):
                     named = _FILE.fullmatch(file.name)
@@ -278,7 +294,7 @@ class TrialCache:
         if not self._warned:
             self._warned = True
             print(
-                f"neardup: results can't be kept in {self.folder} ({error.strerror}), the work "
+                f"neardup: results can't be kept in {self.where} ({error.strerror}), the work "
                 "goes on without; --cache names another folder",
                 file=sys.stderr,
                 flush=True,

@@ -402,7 +402,7 @@ def tune(
     vocabulary: object = None,
     time_limit: float = TIME_LIMIT,
     workers: int | None = None,
-    cache: str | Path | None = None,
+    cache: str | Path | Sequence[str | Path] | None = None,
     **options: Unpack[ReferenceOptions],
 ) -> Tuning:
     """Try operating points on a sample of the documents; recommend the cheapest with enough recall.
@@ -442,7 +442,8 @@ def tune(
         vocabulary: An axis: different shingles, for experiments; by default not limited.
         time_limit: Seconds after which a trial is ended.
         workers: Threads that compare all pairs; by default one per core.
-        cache: A folder for the results of trials, which are then not run again.
+        cache: A folder for the results of trials, which are then not run again; of a list of
+            folders, each has a share of them.
         **options: The `threshold`, `shingle` and other options that define a true pair, and the
             `recall` to reach.
 
@@ -483,7 +484,8 @@ def tune(
         **options,
     )
     threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
-    results = None if cache is None else TrialCache(Path(cache))
+    folders = [cache] if isinstance(cache, str | Path) else cache or []
+    results = TrialCache(*map(Path, folders)) if folders else None
     labelled = load_labels(golden, pairs, clusters)
     if labelled is not None:
         named = read_named_data(data, Columns(text=join_names(text), id=id))

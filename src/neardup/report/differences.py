@@ -24,7 +24,10 @@ EXCERPT: Final = 400  # characters that are shown of two equal texts
 PASSAGE: Final = 1_000  # characters that are shown of a common passage
 MOSTLY: Final = 0.5  # texts with a larger common share are told by their differences
 
-_WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|[^\w\s]")
+# An emoji of several characters is one: flags, joined ones, with a colour of skin or a style.
+_FLAG: Final = "[\U0001f1e6-\U0001f1ff]{2}"
+_SYMBOL: Final = r"[^\w\s](?:[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
+_WORD = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+|{_FLAG}|{_SYMBOL}")
 
 
 @dataclass(frozen=True)

@@ -72,13 +72,13 @@ def show_pair(visit: Visit) -> Response:
         f"Pair {pair.number + 1:,}",
         tag("h1", "Are these two the same?"),
         *_progress(labels, len(answers)),
+        *_figures(labels, visit.who),
         *([] if labels.blind else [_names(labels, pair, left, right)]),
         _form(visit, pair, answers.get(pair.number, "")),
         tag(
             "p", view, " ", key_link("r", "Figures", visit.url("labels"), "quiet"), class_="toggle"
         ),
         tag("article", compared_texts(visit, *texts, ("left", "right")), class_="equals"),
-        *(_figures(labels, visit.who)),
         at="label",
         keys=KEYS,
         turned="label-",

@@ -314,8 +314,8 @@ def test_a_leader_is_removed_before_a_document_that_met_it_leaves_the_bucket(
     other.removal._make_room(number)
 
     def go_on() -> None:
-        assert other.removal.store.withdraw(number, b"test")
-        other.removal._finish(number)
+        assert other.removal.store.withdraw([number], b"test") == [True]
+        other.removal._finish([number])
 
     interject(one, "overflow", go_on)
     add(one, *rest)
@@ -366,7 +366,7 @@ def test_a_second_thread_of_removals_does_not_recurse_for_ever(
     lower, _ = add(one, " ".join([*left[-8:], *middle]), " ".join([*middle, *right[:8]]))
     state = world.stored()[lower][1]
     # The removal of the first one stops when its copy is marked.
-    assert other.removal.store.withdraw(first, b"gone")
+    assert other.removal.store.withdraw([first], b"gone") == [True]
     from neardup.index.redis_store.decision_store import Change
 
     change = Change(lower, state.pack(lower), state.judged_again.pack(lower))

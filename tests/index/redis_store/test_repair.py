@@ -146,7 +146,7 @@ def test_a_removal_that_nobody_finishes_is_told_and_finished(index: Index, raw: 
     clusters = {number: index.cluster(number).size for number in numbers(index, "new")}
     number = max(clusters, key=lambda one: clusters[one])
     assert clusters[number] > 2
-    assert generation._store.withdraw(number, b"gone")
+    assert generation._store.withdraw([number], b"gone") == [True]
     assert f"the removal of document {number} is not finished" in index.verify()
     repaired(index)
     assert index.get(IDS[number - 1]) is None
@@ -159,7 +159,7 @@ def test_orphans_that_nobody_judges(index: Index, raw: Raw) -> None:
     number = max(sizes, key=lambda one: sizes[one])
     member = generation._documents.members([number])[0][0]
     state = generation._documents.states([member])[member]
-    generation._store.withdraw(number, b"gone")
+    generation._store.withdraw([number], b"gone")
     raw.set("s", member, state.judged_again.pack(member))
     for key in raw.keys("x"):
         raw.client.delete(key)

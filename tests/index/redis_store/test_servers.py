@@ -106,6 +106,17 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path) -> None:
         servers.close()
 
 
+def test_a_connection_that_breaks_is_not_that_of_another_thread() -> None:
+    """Its replies could not be read any more, which was an error of Python."""
+    servers = Servers(RedisAddress.parse(shared_server().url))
+    server = servers.masters[0]
+    used = servers._take_connection(server)
+    used.send_command("PING")
+    servers._disconnect_idle(server)
+    assert used.read_response() == b"PONG"
+    servers.close()
+
+
 def test_another_thread_goes_on_when_a_connection_breaks() -> None:
     servers = Servers(RedisAddress.parse(shared_server().url))
     done = threading.Event()

@@ -8,7 +8,7 @@ checks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -126,12 +126,20 @@ class SharedBuckets:
                 members[int(places[reply[at]])] = unpack_numbers(reply[at + 1])
         return Held(members, leaving)
 
-    def release(self, keys: Keys, number: int) -> None:
-        """Forget that a document was about to be removed: it is."""
-        partitions = np.unique(self.partitions_of(keys)).tolist()
-        script, arguments = load_script("release"), [self._identity, number]
-        metas = map(self._keyspace.partition_meta, partitions)
-        self._servers.run([Call.of_script(script, [key], arguments) for key in metas])
+    def release(self, keys: Mapping[int, Keys]) -> None:
+        """Forget that documents were about to be removed from buckets: they are.
+
+        Args:
+            keys: The keys of the buckets of each document.
+        """
+        script, identity = load_script("release"), self._identity
+        meta = self._keyspace.partition_meta
+        calls = [
+            Call.of_script(script, [meta(partition)], [identity, number])
+            for number, listed in keys.items()
+            for partition in np.unique(self.partitions_of(listed)).tolist()
+        ]
+        self._servers.run(calls)
 
     def move_out(self, keys: Keys, numbers: Integers, removals: Integers) -> None:
         """Move documents from full buckets to the lists of these.

@@ -107,16 +107,18 @@ class DecisionStore:
         call = Call.of_script(load_script("update"), [self._meta(number), *columns], arguments)
         return bool(self.run([call], durable=True)[0] == 1)
 
-    def withdraw(self, number: int, token: bytes) -> bool:
-        """Begin to remove a kept document; return whether this was done by this token."""
-        keys = [
-            self._meta(number),
-            self.keyspace.of_document("s", number),
-            self.keyspace.unfinished(self.keyspace.partition_of(number)),
-        ]
-        arguments = [self.identity, offset_of(number), number, token]
-        call = Call.of_script(load_script("withdraw"), keys, arguments)
-        return bool(self.run([call], durable=True)[0] == 1)
+    def withdraw(self, numbers: Sequence[int], token: bytes) -> list[bool]:
+        """Begin to remove kept documents; return for each whether this was done by this token."""
+        calls = []
+        for number in numbers:
+            keys = [
+                self._meta(number),
+                self.keyspace.of_document("s", number),
+                self.keyspace.unfinished(self.keyspace.partition_of(number)),
+            ]
+            arguments = [self.identity, offset_of(number), number, token]
+            calls.append(Call.of_script(load_script("withdraw"), keys, arguments))
+        return [reply == 1 for reply in self.run(calls, durable=True)]
 
     def erase(self, numbers: Sequence[int], state: bytes) -> None:
         """Erase what is stored of documents that were abandoned or removed, but for a last state.

@@ -79,11 +79,15 @@ class SharedRemoval:
         states = self.documents.states(numbers)
         return self._discard({each: state for each, state in states.items() if state.kind == COPY})
 
+    def remove_kept(self, numbers: Sequence[int]) -> list[int]:
+        """Remove the documents that are kept now, together; return which."""
+        states = self.documents.states(numbers)
+        return self._withdraw([each for each, state in states.items() if state.kind == KEPT])
+
     def finish_all(self) -> int:
         """Finish the removals that other processes have left; return how many there were."""
         unfinished = self.store.unfinished()
-        for number in unfinished:
-            self._finish(number)
+        self._finish(unfinished)
         return len(unfinished)
 
     def end_wait(self, undecided: set[int]) -> None:
@@ -91,9 +95,8 @@ class SharedRemoval:
         states = self.documents.states(sorted(undecided))
         self._end_wait_inside(undecided)
         witnesses = sorted({state.witness or 0 for state in states.values() if state.witness})
-        for witness, state in self.documents.states(witnesses).items():
-            if state.kind == REMOVING:
-                self._finish(witness)
+        states = self.documents.states(witnesses)
+        self._finish([each for each, state in states.items() if state.kind == REMOVING])
 
     def _end_wait_inside(self, undecided: set[int]) -> None:
         """End a wait while orphans are judged: of a removal that was left, only those waited for.
@@ -110,13 +113,11 @@ class SharedRemoval:
             self.store.settle([Change(number, expected, ABANDONED) for number in numbers])
 
     def _remove(self, number: int) -> bool:
-        begun, token = time.monotonic(), os.urandom(TOKEN_BYTES)
+        begun = time.monotonic()
         while True:
             state = self.documents.states([number])[number]
             if state.kind == KEPT:
-                self._make_room(number)
-                if self.store.withdraw(number, token):
-                    self._finish(number)
+                if self._withdraw([number]):
                     return True
             elif state.kind == COPY:
                 if self._discard({number: state}):
@@ -127,8 +128,17 @@ class SharedRemoval:
                 time.sleep(LONGEST_PAUSE)
             else:
                 if state.kind == REMOVING:
-                    self._finish(number)
+                    self._finish([number])
                 return False
+
+    def _withdraw(self, kept: Sequence[int]) -> list[int]:
+        """Remove documents that are kept still; return which. Others may lead full buckets then."""
+        for number in kept:
+            self._make_room(number)
+        withdrawn = self.store.withdraw(kept, os.urandom(TOKEN_BYTES))
+        removed = [each for each, done in zip(kept, withdrawn, strict=True) if done]
+        self._finish(removed)
+        return removed
 
     def _discard(self, copies: dict[int, State]) -> list[int]:
         """Remove copies that are in the same states still, by number; return which."""
@@ -158,12 +168,14 @@ class SharedRemoval:
         # They were appended before, and did not meet the document that leads the bucket now.
         self._abandon([each for each, state in states.items() if state.kind == PENDING])
 
-    def _finish(self, number: int) -> None:
-        """Judge the copies of a document again that is being removed, and erase it."""
-        self.judge_orphans_of(number, self.documents.members([number])[0])
-        for keys in self._leave_buckets([number]):
-            self.buckets.release(keys[:-2], number)
-        self.store.erase([number], DELETED)
+    def _finish(self, numbers: Sequence[int]) -> None:
+        """Judge the copies of documents again that are being removed, and erase those."""
+        for number, members in zip(numbers, self.documents.members(numbers), strict=True):
+            if members:
+                self.judge_orphans_of(number, members)
+        keys = self._leave_buckets(numbers)
+        self.buckets.release({number: listed[:-2] for number, listed in keys.items()})
+        self.store.erase(numbers, DELETED)
 
     def judge_orphans_of(self, number: int, members: Sequence[int]) -> None:
         """Judge the copies of a document again that is not kept any more.
@@ -297,13 +309,13 @@ class SharedRemoval:
         ready = [each for each, is_kept in zip(copies, joined, strict=True) if is_kept]
         self.store.settle([change(each) for each in ready], durable=True)
 
-    def _leave_buckets(self, numbers: Sequence[int]) -> list[NDArray[np.uint64]]:
-        """Take removed documents out of all buckets; return the keys of each that has a record."""
+    def _leave_buckets(self, numbers: Sequence[int]) -> dict[int, NDArray[np.uint64]]:
+        """Take removed documents out of all buckets; return the keys of those with a record."""
         records = self.documents.records(numbers)
-        keys = [self._keys_of(record) for record in records.values()]
+        keys = {number: self._keys_of(record) for number, record in records.items()}
         if keys:
-            members = np.repeat(np.array([*records], np.int64), [*map(len, keys)])
-            self.buckets.leave(np.concatenate(keys), with_turns(members, LAST_TURN))
+            members = np.repeat(np.array([*keys], np.int64), [*map(len, keys.values())])
+            self.buckets.leave(np.concatenate([*keys.values()]), with_turns(members, LAST_TURN))
         return keys
 
     def _keys_of(self, record: Record) -> NDArray[np.uint64]:

@@ -146,7 +146,7 @@ class RingServers(Servers):
             try:
                 record = RingRecord.of_reply(self._client(server).hgetall(self.key))
             except self._lost() as error:
-                self._drop(server)
+                self._disconnect_idle(server)
                 reason = self._translated(error)
                 if all_of_them:
                     raise self._unanswered(server, reason) from None

@@ -72,7 +72,7 @@ class Servers:
         """Clients of redis-py, half of which has no types."""
         self._idle: dict[Server, list[Any]] = {}
         """Connections that wait for the next commands."""
-        self._guard = threading.Lock()
+        self._idle_guard, self._guard = threading.Lock(), threading.Lock()
         self._slots: list[Server] | None = None
         """The master of each slot of a cluster; None for a single server."""
         self._known: list[Server] = list(address.servers)
@@ -115,7 +115,7 @@ class Servers:
             try:
                 self._client(server).ping()
             except self._lost() as error:
-                self._drop(server)
+                self._disconnect_idle(server)
                 self.refresh()
                 raise self._unavailable(self._translated(error)) from None
             except self._redis.exceptions.ResponseError as error:
@@ -159,26 +159,32 @@ class Servers:
                     connection.send_packed_command([b"".join(packed)], check_health=False)
                 except self._lost() as error:
                     failure = self._translated(error)
-                    unread.pop(server, None)
-                    self._drop(server)
+                    if unread.pop(server, None):
+                        connection.disconnect()
+                        self._put_back(server, [connection])
+                    self._disconnect_idle(server)
             for server, (connection, places) in list(unread.items()):
                 found = self._read(server, connection, places, waiting, replies, replicas)
                 failure = found or failure
                 del unread[server]
-                self._idle.setdefault(server, []).append(connection)
+                self._put_back(server, [connection])
         finally:
             # The replies that are left must not be read as those to other commands.
             for server, (connection, _) in unread.items():
                 connection.disconnect()
-                self._idle.setdefault(server, []).append(connection)
+                self._put_back(server, [connection])
         return failure
 
     def _take_connection(self, server: Server) -> Any:
         """Return a connection that no other thread uses."""
-        try:
-            return self._idle[server].pop()
-        except (KeyError, IndexError):
-            return self._client(server).connection_pool.get_connection()
+        with self._idle_guard:
+            if waiting := self._idle.get(server):
+                return waiting.pop()
+        return self._client(server).connection_pool.get_connection()
+
+    def _put_back(self, server: Server, connections: Sequence[Any]) -> None:
+        with self._idle_guard:
+            self._idle.setdefault(server, []).extend(connections)
 
     def _disconnect(self, server: Server, connection: Any) -> None:
         """Close a connection that broke, and the idle ones, which as a rule are broken too.
@@ -186,9 +192,19 @@ class Servers:
         They connect again when something is sent.
         """
         connection.disconnect()
-        for other in (waiting := self._idle.pop(server, [])):
-            other.disconnect()
-        self._idle.setdefault(server, []).extend(waiting)
+        self._disconnect_idle(server)
+
+    def _disconnect_idle(self, server: Server) -> None:
+        """Close the connections to a server that no thread uses.
+
+        Others find out for themselves. (The client is not dropped: it would close all of them.)
+        """
+        with self._idle_guard:
+            idle = self._idle.pop(server, [])
+        for connection in idle:
+            connection.disconnect()
+        self._put_back(server, idle)
+        self._client(server).connection_pool.disconnect(inuse_connections=False)
 
     def _read(
         self,
@@ -366,12 +382,6 @@ class Servers:
             retry=Retry(NoBackoff(), 0),
             **how,
         )
-
-    def _drop(self, server: Server) -> None:
-        """Close the connections to a server that does not answer."""
-        self._idle.pop(server, None)
-        if (client := self._clients.pop(server, None)) is not None:
-            client.connection_pool.disconnect()
 
     # Errors
 

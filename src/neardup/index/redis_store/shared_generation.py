@@ -45,6 +45,8 @@ CLUSTER_PARTITIONS: Final = 128
 LEASE_SECONDS: Final = 10.0
 """How long a process waits for another one that does not decide about a document."""
 IDENTITY_BYTES: Final = 16
+KEPT_TOGETHER: Final = 64
+"""Kept documents that a step removes: the copies of each are judged again."""
 
 
 class SharedGeneration(BaseGeneration):
@@ -186,11 +188,13 @@ class SharedGeneration(BaseGeneration):
             self.counters.removed += len(removed)
             rest += [row.number for row in rows if row.number not in set(removed)]
             yield removed
-        for some in slices(rest):
-            for row in self._rows_to_remove(some, still):
-                removed = [row.number] if self._removal.remove([row.number]) else []
-                self.counters.removed += len(removed)
-                yield removed
+        for start in range(0, len(rest), KEPT_TOGETHER):
+            rows = self._rows_to_remove(rest[start : start + KEPT_TOGETHER], still)
+            removed = self._removal.remove_kept([row.number for row in rows])
+            others = [row.number for row in rows if row.number not in removed]
+            removed += [number for number in others if self._removal.remove([number])]
+            self.counters.removed += len(removed)
+            yield removed
 
     def _rows_to_remove(self, numbers: Sequence[int], still: Callable[[Row], bool]) -> list[Row]:
         rows = self.answer(lambda view: view.store.rows(numbers))

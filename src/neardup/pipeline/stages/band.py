@@ -109,6 +109,17 @@ class TouchedBuckets:
                     batch.keys[chosen],
                 )
 
+    def hold(self, room: int) -> Iterable[BucketSlice]:
+        """Return these buckets in memory, if they take at most `room` bytes."""
+        held: list[BucketSlice] = []
+        size = 0
+        for batch in self:
+            held.append(batch)
+            size += batch.members.nbytes + batch.starts.nbytes + batch.keys.nbytes
+            if size > room:
+                return self
+        return held
+
     def members(self) -> NDArray[np.bool_]:
         """Return which documents are in these buckets, or among the touched ones."""
         found = self.touched.copy()

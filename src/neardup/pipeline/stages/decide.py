@@ -46,7 +46,6 @@ from neardup.pipeline.stages.band import (
     BucketFiles,
     BucketSlice,
     BucketsWithSame,
-    TouchedBuckets,
     same_buckets,
 )
 from neardup.pipeline.stages.compare import PairComparer, PersonsComparer
@@ -291,7 +290,7 @@ def decide_documents(
     job: Job,
     folder: Path,
     ranked: RankedDocuments,
-    buckets: BucketFiles | TouchedBuckets,
+    buckets: BucketFiles | Iterable[BucketSlice],
     compare: PairComparer,
     progress: Progress,
     judged: NDArray[np.bool_] | None = None,

@@ -131,7 +131,10 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");
-  if (opener) document.getElementById(opener.dataset.dialog).showModal();
+  if (!opener) return;
+  const dialog = document.getElementById(opener.dataset.dialog);
+  dialog.showModal();
+  dialog.scrollTop = 0; // the button at its end has the focus
 });
 
 // -- the server ------------------------------------------------------------------------------------
