@@ -59,6 +59,14 @@ def test_key_of_an_admin_opens_the_pages(served, keys):
     assert {line["route"] for line in served.logged if "/review" in str(line)} == {"/review"}
 
 
+def test_people_without_a_key_learn_nothing_of_the_index(served, keys):
+    for path in ("/review", "/review/login", "/review/static/review.js", "/review/open?token="):
+        answer = served.get(path)
+        assert not any(name.startswith("x-neardup") for name in answer.headers)
+        assert "12 documents" not in answer.text
+    assert served.get("/review/open?token=").status_code == 403
+
+
 def test_other_keys_are_refused(served, keys):
     for key in (keys["reader"], "nonsense", ""):
         assert "scope admin" in log_in(served, key, 403)

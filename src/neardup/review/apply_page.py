@@ -23,7 +23,9 @@ def show_apply(visit: Visit) -> Response:
     work = visit.desk.apply_work
     if work.is_under_way:
         return visit.render("One moment", *_under_way(work), at="decisions")
-    return visit.render("Apply", *_outcome(visit, work), *_form(visit), at="decisions")
+    outcome = list(_outcome(visit, work))
+    heading = tag("h2" if outcome else "h1", "Apply the decisions")
+    return visit.render("Apply", *outcome, heading, *_form(visit), at="decisions")
 
 
 def _under_way(work: ApplyWork) -> Iterator[Html]:
@@ -35,7 +37,8 @@ def _under_way(work: ApplyWork) -> Iterator[Html]:
 
 def _outcome(visit: Visit, work: ApplyWork) -> Iterator[Html]:
     if work.failure is not None:
-        yield tag("p", tag("strong", "That failed: "), str(work.failure), ".", role="alert")
+        yield tag("h1", "That failed")
+        yield tag("p", str(work.failure), ".", role="alert", class_="refused")
     if work.counts is None or work.out is None:
         return
     kept, removed = work.counts["kept"], work.counts["removed"]
@@ -52,7 +55,6 @@ def _outcome(visit: Visit, work: ApplyWork) -> Iterator[Html]:
 
 def _form(visit: Visit) -> Iterator[Html]:
     total = sum(visit.desk.journal.counts().values())
-    yield tag("h1", "Apply the decisions")
     if not total:
         yield note("Nothing is decided yet.")
         return

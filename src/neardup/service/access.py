@@ -244,7 +244,7 @@ class AccessGate:
         if path in OPEN_PATHS:
             return
         watched = path in WATCHED_PATHS
-        if path == REVIEW_PATH or path.startswith(f"{REVIEW_PATH}/"):
+        if is_review(path):
             self._check_source(record)
         else:
             self._admit_party(record, watched)
@@ -360,6 +360,11 @@ class AccessGate:
             raise unauthorized(f"this API key has expired on {key.expires}: use another one")
         self._by_key.documents.set_own(key.name, key.rate)
         return key
+
+
+def is_review(path: str) -> bool:
+    """Return whether a path is one of the review page."""
+    return path == REVIEW_PATH or path.startswith(f"{REVIEW_PATH}/")
 
 
 def require_scope(record: RequestRecord, scope: str) -> None:

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.errors import Busy, FormatError, NeardupError, OutputError
-from neardup.service.access import OPEN_PATHS
+from neardup.service.access import OPEN_PATHS, is_review
 from neardup.service.api_keys import ApiKey
 from neardup.service.error_responses import (
     JsonResponse,
@@ -137,7 +137,7 @@ class RequestMiddleware:
         service = self._service
         record = start_record(scope, time.monotonic())
         scope["record"] = record
-        answer = self._add_headers(record, send)
+        answer = self._add_headers(record, send, index=not is_review(scope["path"]))
         try:
             service.gate.enter(record, scope["path"])
             await self._app(scope, receive, answer)
@@ -152,9 +152,9 @@ class RequestMiddleware:
             service.gate.leave(record)
             self._finish(record)
 
-    def _add_headers(self, record: RequestRecord, send: Send) -> Send:
+    def _add_headers(self, record: RequestRecord, send: Send, index: bool) -> Send:
         """Wrap `send` to add the headers of every answer; those of the index to admitted requests
-        alone."""
+        alone, and not to pages that people without a key see too."""
         index_headers = self._service.headers
         own = (b"x-request-id", record.id.encode())
 
@@ -162,7 +162,7 @@ class RequestMiddleware:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 message["headers"] = [*message["headers"], own]
-                if record.places is not None:
+                if index and record.places is not None:
                     message["headers"] += index_headers()
                 if not record.body_read:
                     # The rest of the body is not read: no other request can follow it.

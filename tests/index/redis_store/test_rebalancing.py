@@ -141,6 +141,21 @@ def test_an_old_address_is_refused_and_an_open_index_goes_on() -> None:
         assert index.get("b").duplicate_of == "a"
 
 
+def test_a_server_that_has_left_may_end_at_once(tmp_path: Path) -> None:
+    """A process that was idle meanwhile, and knows the old servers alone, goes on without it."""
+    two = fresh_ring(2)
+    with redis_server(tmp_path, appendonly=False) as leaving:
+        three = two.replace("?", f",{leaving.address}?")
+        with Index.open(three, **batch_engine.SMALL) as idle, Index.open(three) as watching:
+            idle.add("a", "one two three four five")
+            rebalance(parse(two))
+            leaving.kill()
+            assert idle.add("b", "one two three four five six").duplicate_of == "a"
+            watching._opened.generation.ping()
+            assert leaving.address not in watching.stats().memory_bytes
+            assert watching.verify() == [] and len(watching) == 2
+
+
 def test_what_can_not_be_rebalanced() -> None:
     two = fresh_ring(2)
     with pytest.raises(UsageError, match=r"none of the servers of .* has the index"):
