@@ -99,7 +99,7 @@ def test_repair_mends_a_bucket_that_was_lost(place: str, server: RedisServer) ->
 def test_export_and_import(place: str, server: RedisServer) -> None:
     exported = neardup("index", "export", place, "posts.export")
     assert exported.code == 0, exported.err
-    copies = ["folder", f"{server.url}?name=imported"]
+    copies = ["folder", f"{server.url}?name=imported", f"{server.url}?ring&name=ring"]
     for copy in copies:
         imported = neardup("index", "import", copy, "posts.export")
         assert imported.code == 0 and copy in imported.out, imported

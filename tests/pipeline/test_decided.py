@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,24 @@ def test_a_run_resumes_with_other_decisions(source: Path, said: Path, tmp_path: 
     dedup(source, "-o", tmp_path / "fresh", "--decisions", said)
     for name in ("removed", "clusters", "decided"):
         assert table(out, name) == table(tmp_path / "fresh", name)
+
+
+def test_applying_copies_only_kept_files_that_the_run_has_written(tmp_path: Path) -> None:
+    """One file has other rows now, one was edited by hand since, one is as it was."""
+    (tmp_path / "in").mkdir()
+    for at, name in enumerate(("changed", "edited", "same")):
+        write_jsonl(tmp_path / "in" / f"{name}.jsonl", DOCUMENTS[3 * at : 3 * at + 3])
+    run, out = tmp_path / "run", tmp_path / "out"
+    dedup(tmp_path / "in", "-o", run)
+    written = {path.name: path.read_bytes() for path in (run / "kept").iterdir()}
+    (run / "kept/edited.jsonl").write_bytes(b"{}\n")
+    for name in ("same", "edited"):
+        later = (run / "run.json").stat().st_mtime_ns + (10**9 if name == "edited" else -(10**9))
+        os.utime(run / f"kept/{name}.jsonl", ns=(later, later))
+    result = library.apply_decisions(run, [decide("different", "a0", "a1")], out)
+    assert result.record["decisions"]["judged_again"] == 3
+    kept = {path.name: path.read_bytes() for path in (out / "kept").iterdir()}
+    assert kept["same.jsonl"] == written["same.jsonl"]
+    assert kept["edited.jsonl"] == written["edited.jsonl"]
+    assert len(kept["changed.jsonl"].splitlines()) == 2
+    assert (out / "decisions.parquet").exists()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.command_line import WRITERS, Row, dedup, neardup, refused, words, write_jsonl
+from support import batch_engine
+from support.command_line import (
+    WRITERS,
+    Row,
+    dedup,
+    neardup,
+    refused,
+    table,
+    words,
+    write_jsonl,
+)
 
 import neardup as library
 from neardup.errors import ParameterError, TooManyRemoved
 from neardup.pipeline import sources as pipeline_sources
+from neardup.pipeline.run import run_job
 from neardup.source_counts import (
     LEAST_DOCUMENTS,
     MOST_LISTED,
@@ -73,6 +86,37 @@ def test_files_are_counted_in_run_json_on_the_terminal_and_in_the_report(
     (line,) = [line for line in ran.out.splitlines() if line.startswith("removed by source")]
     assert f"120 of 200 (60%) of {inputs[1]}   19 of 20 (95%) of {inputs[2]}" in line
     assert "a.jsonl" not in line
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_files_are_counted_in_any_pieces(tmp_path: Path, merged: bool) -> None:
+    """With rejected documents and an earlier corpus; or with documents of several rows."""
+    found = batch_engine.rows(3, 150)
+    for n, row in enumerate(found):
+        row["page"] = f"p{n * 7 % 100}"
+    inputs = batch_engine.write(tmp_path / "in", found, files=5)
+    against = batch_engine.write(tmp_path / "earlier", batch_engine.rows(3, 40), files=2)
+    others: Row = {"against": tuple(against)}
+    if merged:
+        others = {"merge_rows": True}
+    for shard in (600, 100_000):
+        out = tmp_path / str(shard)
+        job = batch_engine.job(inputs, out, shard=shard, chunk=300, others=others)
+        if merged:
+            job = replace(job, columns=replace(job.columns, id="page", id_option="merge-rows"))
+        run_job(job, batch_engine.Silent())
+        record = json.loads((out / "run.json").read_bytes())
+        removed = Counter(row["file"] for row in table(out, "removed"))
+        rejected = Counter(row["file"] for row in table(out, "rejected"))
+        assert sum(removed.values()) > 20
+        assert merged or sum(rejected.values()) > 0
+        listed = {one["source"]: one for one in record["sources"]["listed"]}
+        assert len(listed) == 5
+        for file, one in listed.items():
+            assert one["removed"] == removed[file]
+            assert one["documents"] == one["kept"] + removed[file] + rejected[file]
+        for name in ("documents", "kept", "removed"):
+            assert sum(one[name] for one in listed.values()) == record["counts"][name]
 
 
 def test_text_files_count_by_their_folder(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from neardup.errors import ParameterError
 from neardup.hash_ring import HashRing
 from neardup.index.index import Index
 from neardup.planner.planner import Plan, plan
-from neardup.planner.redis_cluster import LEAST_CLUSTER, ROOM, RedisSize, allocated
+from neardup.planner.redis_cluster import LEAST_CLUSTER, MEASURED, ROOM, RedisSize, allocated
 
 GB = 10**9
 DOCUMENTS, BATCH = 3_000, 256
@@ -81,7 +81,8 @@ def test_one_server_or_a_cluster() -> None:
     assert large.data > (large.masters - 1) * ROOM * 100 * GB
     twice = servers("600M", memory="100GB")
     assert twice.masters == pytest.approx(2 * large.masters, abs=1)
-    assert twice.rate == pytest.approx(large.rate * twice.masters / large.masters)
+    assert twice.server_seconds > large.server_seconds, "a document meets more others"
+    assert twice.rate == pytest.approx(twice.masters * MEASURED.busy / twice.server_seconds)
 
 
 def test_machines_without_a_limit_have_room_for_the_data() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 from support.batch_engine import table
 from support.command_line import neardup, refused
 from support.reviewer import Reviewer
 
+from neardup.decisions import Decisions
+from neardup.errors import Busy
+from neardup.review.apply_work import ApplyWork
 from neardup.review.journal import NewDecision
 
 
@@ -99,3 +103,21 @@ def test_a_run_with_decisions_is_reviewed_and_changed_again(
     rows = {row["id"]: row for row in table(second, "removed")}
     assert rows[removed[0]["id"]]["decision"].startswith("drop")
     assert len(rows) == len(removed) - 1
+
+
+def test_work_ends_with_the_server(tmp_path: Path) -> None:
+    begun = Event()
+
+    def apply(_: Decisions, __: Path, report: Callable[..., object]) -> dict[str, int]:
+        while True:
+            report("reading", 1, 2, "bytes")
+            begun.set()
+
+    work = ApplyWork(apply)
+    work.begin(Decisions(), tmp_path)
+    assert begun.wait(10)
+    assert (work.stage, work.done, work.is_under_way) == ("reading", 0.5, True)
+    with pytest.raises(Busy, match="being applied"):
+        work.begin(Decisions(), tmp_path)
+    work.stop()
+    assert not work.is_under_way and "the server ended" in str(work.failure)

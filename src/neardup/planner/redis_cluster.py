@@ -45,8 +45,12 @@ class RedisCosts:
     server        seconds of a master for a document
     server_bucket the same for each of its buckets
     server_byte   the same for each byte that is stored of it
+    server_pair   seconds of a master to hand out a document that another one is compared with
+    pair_byte     the same for each byte of its shingles
     client        seconds of the process that adds it
     client_bucket the same for each of its buckets
+    client_pair   seconds of the process to read and compare a document that another one meets
+    client_byte   the same for each byte of its shingles
     busy          the share of the time that servers and processes may work
     source        where the figures come from, for people
     """
@@ -59,8 +63,12 @@ class RedisCosts:
     server: float = 5e-6
     server_bucket: float = 3.1e-6
     server_byte: float = 3e-9
+    server_pair: float = 1.7e-6
+    pair_byte: float = 7.5e-10
     client: float = 1.5e-5
     client_bucket: float = 5.3e-7
+    client_pair: float = 9e-6
+    client_byte: float = 2.2e-9
     busy: float = 0.7
     source: str = "stored figures, of Redis 7.0 with an append-only file and batches of 256"
 
@@ -130,30 +138,39 @@ class RedisIndex:
         tables, removed = options.hash_tables.count, load.removed
         keys = 8 * tables if options.spec.narrow else 0
         record = RECORD.size + load.id + stored_bytes(options) + keys + CHECKSUM
-        shingles = 8 * self.sla.shingles + CHECKSUM  # stored whatever the verification
         return (
             ((1 - removed) * (tables + 1) + 1) * added.bucket
             + allocated(record)
-            + allocated(shingles)
+            + allocated(self._set_bytes)
             + 2 * added.field
             + added.state
             + removed * added.joined
         )
 
     @property
+    def _set_bytes(self) -> float:
+        """Bytes of a document's shingles, which are stored whatever the verification."""
+        return 8 * self.sla.shingles + CHECKSUM
+
+    @property
     def server_seconds(self) -> float:
         """Seconds of a master for a document."""
         added = self.redis
         stored = self.document * added.server_byte
-        return added.server + self._buckets * added.server_bucket + stored
+        read = added.server_pair + self._set_bytes * added.pair_byte
+        adding = added.server + self._buckets * added.server_bucket + stored
+        return adding + self.workload.compared * read
 
     @property
     def client_seconds(self) -> float:
         """Seconds of a core for a document in the process that adds it."""
         spec, sla = self.options.spec, self.sla
         sketched = self.costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
-        compared = self.workload.compared * self.costs.verify
-        return sketched + compared + self.redis.client + self._buckets * self.redis.client_bucket
+        added = self.redis
+        compared = self.workload.compared * (
+            added.client_pair + self._set_bytes * added.client_byte
+        )
+        return sketched + compared + added.client + self._buckets * added.client_bucket
 
     @property
     def _buckets(self) -> int:

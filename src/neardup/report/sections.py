@@ -361,7 +361,9 @@ def by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:
 
 def by_source(sources: ReportedSources) -> Html:
     """Return the section about how much of each source was removed."""
-    what = "input file" if sources.column is None else f"value of {shorten(sources.column)}"
+    what = "input file, or folder of texts"
+    if sources.column is not None:
+        what = f"value of {shorten(sources.column)}"
     rows = [_source_row(name(name_source(one.source)), one) for one in sources.listed]
     if sources.others is not None:
         count = sources.count - len(sources.listed)

@@ -294,6 +294,22 @@ def test_two_leaders_are_removed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     world.close()
 
 
+def test_no_other_document_has_a_number_between_those_of_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second of a batch was a copy of that one, not of the first, which has a lower number."""
+    world = World(monkeypatch, 2, threshold=0.3)
+    one, other = pair(world)
+    add(one, far("a"))  # it has taken the next number, too
+    (between,) = add(other, far("x"))
+    first, second = add(one, far("y"), f"{far('x')} {far('y')}")
+    assert not first < between < second
+    assert states(world)[second] == COPY
+    world.check_definition()
+    check(world)
+    world.close()
+
+
 def test_a_document_is_added_while_a_leader_is_removed(narrow: World) -> None:
     """It left the bucket, since the leader was there still; then nobody led it."""
     one, other = pair(narrow)

@@ -39,14 +39,18 @@ print("ready", flush=True)
 address, documents = json.loads(sys.stdin.readline())
 ids, said = list(documents), []
 
-def work(part):
-    with Index.open(address) as index:
+def work(index, part):
+    with index:
         for begin in range(0, len(part), 6):
             some = part[begin : begin + 6]
             answers = index.add_batch(some, [documents[id] for id in some])
             said.extend(answer.status for answer in answers)
 
-threads = [threading.Thread(target=work, args=(ids[at::2],)) for at in range(2)]
+opened = [Index.open(address) for _ in range(2)]
+print("open", flush=True)
+threads = [
+    threading.Thread(target=work, args=(index, ids[at::2])) for at, index in enumerate(opened)
+]
 for thread in threads:
     thread.start()
 for thread in threads:
@@ -141,6 +145,21 @@ def test_an_old_address_is_refused_and_an_open_index_goes_on() -> None:
         assert index.get("b").duplicate_of == "a"
 
 
+def test_a_server_that_has_left_may_end_at_once(tmp_path: Path) -> None:
+    """A process that was idle meanwhile, and knows the old servers alone, goes on without it."""
+    two = fresh_ring(2)
+    with redis_server(tmp_path, appendonly=False) as leaving:
+        three = two.replace("?", f",{leaving.address}?")
+        with Index.open(three, **batch_engine.SMALL) as idle, Index.open(three) as watching:
+            idle.add("a", "one two three four five")
+            rebalance(parse(two))
+            leaving.kill()
+            assert idle.add("b", "one two three four five six").duplicate_of == "a"
+            watching._opened.generation.ping()
+            assert leaving.address not in watching.stats().memory_bytes
+            assert watching.verify() == [] and len(watching) == 2
+
+
 def test_what_can_not_be_rebalanced() -> None:
     two = fresh_ring(2)
     with pytest.raises(UsageError, match=r"none of the servers of .* has the index"):
@@ -232,6 +251,8 @@ def test_many_processes_write_meanwhile() -> None:
             assert writer.stdout.readline() == "ready\n"
             documents = dict(list(texts.items())[at::3])
             print(json.dumps([two, documents]), file=writer.stdin, flush=True)
+        for writer in writers:  # the address is refused after the first rebalance
+            assert writer.stdout.readline() == "open\n"
         for address in (three, two, three, two):
             rebalance(parse(address))
         for writer in writers:

@@ -1,6 +1,6 @@
 """Add documents to an index on Redis, beside any number of other processes that do.
 
-    1  take a range of numbers
+    1  take a range of numbers, with none of another document in between
     2  store the documents as pending
     3  append each to its buckets and read their members, in one atomic step for each bucket
     4  a document that met a higher number that counts gives its own number up, and begins again

@@ -34,14 +34,19 @@ class Numbers:
         self._since = 0.0
 
     def take(self, documents: int) -> list[int]:
-        """Return numbers that no other document has or gets, in order."""
+        """Return numbers in order that no other document has or gets, and none in between."""
         with self._guard:
             if time.monotonic() - self._since > RESERVED_SECONDS:
                 self._reserved = []
             numbers, self._reserved = self._reserved[:documents], self._reserved[documents:]
         if missing := documents - len(numbers):
-            numbers += _range(self._store.run([self._call(missing)])[0], missing)
+            numbers += self._take_range(missing)
+        if numbers[-1] - numbers[0] >= documents:  # others have taken some meanwhile
+            numbers = self._take_range(documents)
         return numbers
+
+    def _take_range(self, documents: int) -> list[int]:
+        return _range(self._store.run([self._call(documents)])[0], documents)
 
     def reserving(self, documents: int) -> list[Call]:
         """Return the command that takes the numbers of as many more documents, if those are few."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from neardup.errors import NeardupError, OutputError, ServersUnavailable, UsageError
 from neardup.index.redis_store.address import PASSWORD, RedisAddress, parse_servers
@@ -26,6 +26,7 @@ REPLY_SECONDS: Final = 10.0
 CONNECT_SECONDS: Final = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 Server = tuple[str, int]
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -111,22 +112,26 @@ class Servers:
 
     def ping(self) -> None:
         """Raise ServersUnavailable if a server does not answer at this moment."""
-        for server in self.masters:
-            try:
-                self._client(server).ping()
-            except self._lost() as error:
-                self._disconnect_idle(server)
-                self.refresh()
-                raise self._unavailable(self._translated(error)) from None
-            except self._redis.exceptions.ResponseError as error:
-                raise self._refused(server, error) from None
+        self._ask_all(lambda client: client.ping())
 
     def memory_used(self) -> dict[Server, int]:
         """Return the bytes of memory that each master uses, for whatever it has."""
-        return {
-            server: int(self._client(server).info("memory")["used_memory"])
-            for server in self.masters
-        }
+        return self._ask_all(lambda client: int(client.info("memory")["used_memory"]))
+
+    def _ask_all(self, ask: Callable[[Any], T]) -> dict[Server, T]:
+        """Ask all servers; one that does not answer has to be one that has keys of the index."""
+        replies: dict[Server, T] = {}
+        for server in self.masters:
+            try:
+                replies[server] = ask(self._client(server))
+            except self._lost() as error:
+                self._disconnect_idle(server)
+                self.refresh()
+                if server in self.masters:
+                    raise self._unavailable(self._translated(error)) from None
+            except self._redis.exceptions.ResponseError as error:
+                raise self._refused(server, error) from None
+        return replies
 
     def close(self) -> None:
         """Close all connections."""
