@@ -190,6 +190,31 @@ def test_wrong_tables_are_refused(tmp_path: Path, table, message):
         read_decisions(path)
 
 
+def test_a_small_file_of_long_names_is_refused_at_its_first_row(tmp_path: Path):
+    """A dictionary has the name once, and rows that all have it would take 20 GB."""
+    path, rows = tmp_path / "decisions.parquet", 20_000
+    names = pa.DictionaryArray.from_arrays(
+        pa.array([0] * rows, pa.int32()), pa.array(["x" * 10**6])
+    )
+    columns = {"action": ["keep"] * rows, "a": names, "who": ["ann"] * rows, "when": [WHEN] * rows}
+    pq.write_table(pa.table(columns), path, store_schema=False, dictionary_pagesize_limit=1 << 22)
+    assert path.stat().st_size < 100_000
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))"
+    script = f"{limit}; import sys; from neardup.formats.decisions import read_decisions as read"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}; read(sys.argv[1])", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "row 1: a has 1,000,000 characters" in done.stderr
+
+
+def test_signs_that_command_a_terminal_are_not_in_messages():
+    said = str(decide("same", "a\x9b2J", "b\u202e", who="ann\u009b\u202e"))
+    assert said.isprintable()
+
+
 def test_broken_and_foreign_files_are_refused(tmp_path: Path):
     path = tmp_path / "decisions.parquet"
     newer = DECISIONS.with_metadata({"neardup.decisions": "2"})

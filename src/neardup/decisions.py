@@ -29,6 +29,7 @@ from itertools import islice
 from typing import Any, Final, Literal, get_args
 
 from neardup.errors import ParameterError, UsageError
+from neardup.formatting import make_printable
 
 PairAction = Literal["same", "different", "unsure"]
 DocumentAction = Literal["keep", "prefer", "drop"]
@@ -117,12 +118,12 @@ class Decision:
         if self.b is not None:
             sign = _SIGNS.get(self.action, "?")
             said = f"{shorten(self.a)} {sign} {shorten(self.b)}"
-        return f"{said} ({self.who}, {self.when})"
+        return f"{said} ({make_printable(self.who)}, {self.when})"
 
 
 def shorten(name: str) -> str:
     """Return a name as messages show it: at most 60 characters, on one line."""
-    clean = _CONTROL.sub("?", name)
+    clean = make_printable(name)
     return clean if len(clean) <= 60 else f"{clean[:28]}...{clean[-28:]}"
 
 

@@ -149,6 +149,35 @@ def test_one_large_stratum_has_the_interval_of_jeffreys() -> None:
     assert (found.low, found.high) == pytest.approx((0.796, 0.961), abs=0.006)
 
 
+@pytest.mark.parametrize("count", [100, 3_000])
+def test_labels_of_which_each_has_its_own_weight_tell_as_much_as_others(count: int) -> None:
+    """One label of a stratum tells nothing of how others differ: it is no certainty."""
+    chance = np.random.default_rng(7)
+    truth = chance.random(count) < 0.5
+    predicted = truth ^ (chance.random(count) < 0.1)
+    own = 10 + chance.random(count)
+    names = [str(weight) for weight in own.tolist()]
+    apart = PairWeights(own, np.arange(count), names, [np.inf] * count).score(predicted, truth)
+    alike = PairWeights(np.full(count, 10.5), np.zeros(count, np.int64), ["10.5"], [np.inf])
+    for mine, theirs in zip(apart, alike.score(predicted, truth), strict=True):
+        assert mine.value == pytest.approx(theirs.value, abs=0.01)
+        assert mine.low == pytest.approx(theirs.low, abs=0.02)
+        assert mine.high == pytest.approx(theirs.high, abs=0.02)
+    exact = own[predicted & truth].sum() / own[truth].sum()
+    assert apart.recall.value == pytest.approx(exact)
+
+
+def test_one_answer_of_each_stratum_is_no_certainty() -> None:
+    """A queue begins with one pair of each stratum, of very different sizes."""
+    sizes = np.array([300.0, 400, 600, 2_000, 5_000, 900, 300, 20])
+    found, label = np.arange(8) < 4, np.array([1, 1, 1, 1, 0, 0, 0, 1], bool)
+    names = [str(number) for number in range(8)]
+    scores = PairWeights(sizes, np.arange(8), names, [np.inf] * 8).score(found, label)
+    assert scores.recall.value == pytest.approx(3_300 / 3_320)
+    assert (scores.recall.low or 1) < 0.6
+    assert (scores.precision.low or 1) < 0.6
+
+
 def test_no_error_seen_is_not_certainty() -> None:
     found = scores(("found", 50, [TP] * 60), ("missed", 50, [TN] * 60))
     assert found.precision.value == found.recall.value == 1

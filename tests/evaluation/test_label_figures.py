@@ -38,6 +38,8 @@ def test_more_answers_narrow_the_figures_as_told() -> None:
     assert wide.aim is not None
     assert wide.aim[1] == 0.05
     assert 10 < wide.aim[0] < 150
+    assert "too narrow" in str(wide)
+    assert "too narrow" not in str(narrow)
 
 
 def test_a_threshold_is_asked_for_by_ten_answers_of_each_kind() -> None:

@@ -267,6 +267,16 @@ def test_folders_are_sources(tmp_path: Path) -> None:
     assert found == [("en", 2), ("de", 1)]
 
 
+def test_nan_is_no_source() -> None:
+    """So pandas has what is missing in a column of texts."""
+    rows = [
+        {"text": f"text {n}", "src": value} for n, value in enumerate((float("nan"), None, "null"))
+    ]
+    found = library.dedup(rows, source="src").sources
+    assert found is not None
+    assert {one.source: one.documents for one in found.listed} == {None: 2, "null": 1}
+
+
 def test_limits_are_checked() -> None:
     for limits in ({"removed": -0.1}, {"per_source": 1.5}, {"removed": float("nan")}):
         with pytest.raises(ParameterError):

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from support.batch_engine import table
 from support.command_line import neardup, refused
-from support.reviewer import Reviewer
+from support.reviewer import DOCUMENTS, Reviewer
 
 from neardup.decisions import Decisions
 from neardup.errors import Busy
@@ -121,3 +121,31 @@ def test_work_ends_with_the_server(tmp_path: Path) -> None:
         work.begin(Decisions(), tmp_path)
     work.stop()
     assert not work.is_under_way and "the server ended" in str(work.failure)
+
+
+def test_documents_whose_ids_are_not_names_are_decided_by_their_places(
+    make_run: Callable[..., Path], review: Callable[..., Reviewer]
+) -> None:
+    """Several have one id, or it is empty, or longer than a decision may have."""
+    ids = ["a", "a", "", "x" * 5_000, "b", "a", "b", "c"]
+    texts = [one["text"] for one in DOCUMENTS]
+    made = make_run([{"id": id, "text": text} for id, text in zip(ids, texts, strict=False)])
+    file = f"{made.parent / 'texts.jsonl'}:"
+    reviewer = review(made)
+    reviewer.decide("different", 0)
+    reviewer.decide("keep", 1)
+    reviewer.decide("prefer", 2)
+    reviewer.decide("same", 5)
+    assert reviewer.decisions() == [
+        ("different", f"{file}0", f"{file}1"),
+        ("keep", f"{file}2", None),
+        ("prefer", f"{file}3", None),
+        ("same", f"{file}4", "c"),
+    ]
+    assert "kept" in reviewer.get("/pair/1") and "undo" in reviewer.get("/decisions").lower()
+    out = made.parent / "decided"
+    assert neardup("review", made, "--apply", out).code == 0
+    outcomes = {row["row"]: row["outcome"] for row in table(out, "decided")}
+    assert outcomes == {0: "removed", 1: "removed", 2: "kept", 3: "kept", 4: "kept", 7: "removed"}
+    reviewer.send("/bulk", source="", least=0, most=1, action="same", count=6)
+    assert {one.b for one in reviewer.desk.journal.export()} >= {f"{file}5", f"{file}6"}

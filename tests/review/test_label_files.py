@@ -178,6 +178,12 @@ def test_command_writes_reads_and_prints(made: Path, labels: LabelDesk, tmp_path
     answer_some(labels)
     told = neardup("review", made, "--export-labels", tmp_path / "golden.csv")
     assert f"golden.csv: {len(labels.labels())} labels" in told.err
+    assert "parts of all pairs have none" not in told.err
+    labels.journal.answer([(0, "same")], "zoe")
+    told = neardup("review", made, "--export-labels", tmp_path / "few.csv", "--who", "zoe")
+    assert "few.csv: 1 labels; " in told.err
+    assert "parts of all pairs have none, and figures by these leave them out" in told.err
+    labels.journal.undo("zoe")
     neardup("review", made, "--export-labels", tmp_path / "x.csv", "--labels-as", "splink")
     told = neardup("review", made, "--import-labels", tmp_path / "x.csv", "--who", "ben")
     assert "20 answers stored" in told.err

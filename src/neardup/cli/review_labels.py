@@ -87,7 +87,11 @@ def answer_request(desk: LabelDesk, asked: LabelRequest, who: str | None) -> boo
         print(f"{count:,} answers stored{left}", file=sys.stderr)
     if asked.export is not None:
         write_labels(desk, asked.export, asked.kind, who)
-        print(f"{asked.export}: {len(desk.labels(who)):,} labels", file=sys.stderr)
+        waiting = desk.figures(who).waiting
+        told = f"{asked.export}: {len(desk.labels(who)):,} labels"
+        if waiting:
+            told += f"; {waiting} parts of all pairs have none, and figures by these leave them out"
+        print(told, file=sys.stderr)
     if asked.agreement:
         print(desk.figures(who))
         for two in desk.people():

@@ -334,8 +334,10 @@ def render_column(values: list[Any]) -> pa.Array:
 
 
 def render(value: Any) -> str | None:
-    """Return one value as a string, None for None."""
-    if value is None or isinstance(value, str):
+    """Return one value as a string; None for None and NaN, which is how pandas has none."""
+    if is_null(value):
+        return None
+    if isinstance(value, str):
         return value
     if isinstance(value, bytes):
         return value.hex()

@@ -89,10 +89,10 @@ class PairWeights:
         counts = np.bincount(places, minlength=4 * count).reshape(count, 2, 2)
         sizes = np.bincount(self.stratum, self.weight, count).astype(np.float64)
         # By name: the order of rows has no part in what is drawn for the intervals.
-        used = [n for n in np.argsort(self.names).tolist() if counts[n].any()]
-        random = np.array([self.names[n] == RANDOM for n in used], bool)
-        units = np.array([self.units[n] for n in used], np.float64)
-        return estimate(counts[used], sizes[used], random, units)
+        used = np.array([n for n in np.argsort(self.names).tolist() if counts[n].any()], np.int64)
+        random = np.array([self.names[n] == RANDOM for n in used.tolist()], bool)
+        units = np.array(self.units, np.float64)[used]
+        return estimate(*_join_lone(counts[used], sizes[used], random, units))
 
     @property
     def pairs(self) -> float:
@@ -100,7 +100,36 @@ class PairWeights:
         return float(self.weight.sum())
 
 
-def estimate(counts: Integers, sizes: Reals, random: Flags, units: Reals) -> ScoreShares:
+def _join_lone(
+    counts: Integers, sizes: Reals, random: Flags, units: Reals
+) -> tuple[Reals, Reals, Flags, Reals]:
+    """Return strata of which those with one label are one, if there are several.
+
+    One label tells nothing of how others of its stratum would differ. Those of the joined stratum
+    keep their weights, and are as many as equally weighted ones that would tell as much (Kish).
+
+    Args:
+        counts: The labelled pairs by stratum, prediction and truth.
+        sizes: All pairs of each stratum.
+        random: Which strata are of random pairs; none of them is joined.
+        units: By how many independent pairs each size was estimated.
+    """
+    lone = (counts.sum(axis=(1, 2)) == 1) & ~random
+    if np.count_nonzero(lone) < 2:
+        return counts.astype(np.float64), sizes, random, units
+    whole = float(sizes[lone].sum())
+    squares = sizes[lone] ** 2
+    cells = np.einsum("h,hjl->jl", sizes[lone], counts[lone]) * whole / float(squares.sum())
+    spread = float((squares / units[lone]).sum())
+    return (
+        np.concatenate([counts[~lone], cells[None]]),
+        np.append(sizes[~lone], whole),
+        np.append(random[~lone], False),
+        np.append(units[~lone], whole**2 / spread if spread else math.inf),
+    )
+
+
+def estimate(counts: Integers | Reals, sizes: Reals, random: Flags, units: Reals) -> ScoreShares:
     """Return recall, precision and F1 of all pairs by the labels of each stratum.
 
     Args:
@@ -117,7 +146,7 @@ def estimate(counts: Integers, sizes: Reals, random: Flags, units: Reals) -> Sco
 
 
 def intervals(
-    counts: Integers,
+    counts: Integers | Reals,
     sizes: Reals,
     random: Flags,
     units: Reals,

@@ -24,6 +24,8 @@ WIDTHS: Final = (0.05, 0.02, 0.01, 0.005)
 """Half widths of intervals that are aimed at, one after the other."""
 FEW: Final = 10
 """With fewer answers of one kind no threshold is asked for."""
+LEAST: Final = 30
+"""With fewer answers, a few of each stratum, intervals cover the truth too rarely."""
 
 
 class DrawnPair(NamedTuple):
@@ -160,6 +162,8 @@ class LabelFigures:
             told += "; about {:,} more for ± {:g}".format(*self.aim)
         if self.threshold is not None:
             told += f"; these answers ask for a threshold of {self.threshold:g}"
+        if self.answered < LEAST:
+            told += f"; these intervals are too narrow, as there are fewer than {LEAST} answers"
         return told + "."
 
 

@@ -196,14 +196,31 @@ def _read_parquet(path: Path) -> Iterator[Decision]:
         with pa.OSFile(os.fsencode(path), "rb") as source, pq.ParquetFile(source) as file:
             _check_columns(path, file)
             names = file.schema_arrow.names
+        with (
+            pa.OSFile(os.fsencode(path), "rb") as source,
+            pq.ParquetFile(source, read_dictionary=names) as file,
+        ):
             batches = file.iter_batches(BATCH, use_threads=False)
-            rows = (zip(*map(pa.Array.to_pylist, batch.columns), strict=True) for batch in batches)
+            rows = (zip(*map(_texts, batch.columns), strict=True) for batch in batches)
             for number, values in enumerate(chain.from_iterable(rows), 1):
                 fields = dict(zip(names, values, strict=True))
                 yield _to_decision(fields, f"{path}, row {number}")
     except (pa.ArrowException, UnicodeDecodeError) as error:
         why = str(error).split("\n", 1)[0][:200]
         raise InputError(f"{path}: not a Parquet file that is whole ({why}): {cure}") from None
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    """Return the texts of a column; equal ones are one object, which a small file has millions of.
+
+    Args:
+        column: The column, with a dictionary unless all is null.
+    """
+    if not pa.types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    column.validate(full=True)  # a damaged file may have numbers of words that are not there
+    words = column.dictionary.to_pylist()
+    return [None if place is None else words[place] for place in column.indices.to_pylist()]
 
 
 def _check_columns(path: Path, file: pq.ParquetFile) -> None:

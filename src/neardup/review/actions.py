@@ -22,9 +22,9 @@ def decide(visit: Visit) -> Response:
     if action not in {name for _, name, _, _ in DECISIONS}:
         raise ReviewRefusal(400, "there is no such decision: load the page again")
     decision = (
-        NewDecision(action, cluster.id, copy.id, cluster.cluster)
+        NewDecision(action, cluster.called, copy.called, cluster.cluster)
         if action in PAIR_ACTIONS
-        else NewDecision(action, copy.id, "", cluster.cluster)
+        else NewDecision(action, copy.called, "", cluster.cluster)
     )
     visit.desk.journal.decide([decision], visit.who, read_note(visit), visit.number("seen"))
     said = f"Stored: {copy.id} is {SAID[action]}."
@@ -50,7 +50,7 @@ def decide_cluster(visit: Visit) -> Response:
     if action not in ("keep", "drop"):
         raise ReviewRefusal(400, "there is no such decision: load the page again")
     decided = visit.desk.journal.decide(
-        (NewDecision(action, id, "", cluster.cluster) for id in _all_ids(visit, cluster)),
+        (NewDecision(action, one, "", cluster.cluster) for one in _all_names(visit, cluster)),
         visit.who,
         read_note(visit),
         visit.number("seen"),
@@ -59,10 +59,10 @@ def decide_cluster(visit: Visit) -> Response:
     return visit.go_to(visit.url(f"cluster/{cluster.cluster}"), said)
 
 
-def _all_ids(visit: Visit, cluster: FoundCluster) -> Iterable[str]:
-    yield cluster.id
+def _all_names(visit: Visit, cluster: FoundCluster) -> Iterable[str]:
+    yield cluster.called
     for copy in visit.desk.index.copies(cluster.cluster, 0, cluster.size):
-        yield copy.id
+        yield copy.called
 
 
 def renew(visit: Visit) -> Response:

@@ -71,7 +71,7 @@ def show_cluster(visit: Visit) -> Response:
     start = visit.number("start")
     copies = visit.desk.index.copies(number, start, COPIES + 1)
     shown, more = copies[:COPIES], len(copies) > COPIES
-    made = visit.desk.journal.about([copy.id for copy in shown], cluster.id)
+    made = visit.desk.journal.about([copy.called for copy in shown], cluster.called)
     articles = (_copy(visit, cluster, copy, made) for copy in shown)
     count = format_count(cluster.size - 1, "copy", "copies")
     return visit.render(
@@ -90,7 +90,7 @@ def show_cluster(visit: Visit) -> Response:
 
 def _of_kept(cluster: FoundCluster, made: list[StoredDecision]) -> Iterator[Html]:
     for one in made:
-        if one.a == cluster.id and not one.b:
+        if one.a == cluster.called and not one.b:
             said = tag("strong", f"{SAID[one.action]}: ")
             yield tag("p", said, tag("bdi", one.who), class_=f"made {one.action}")
 
@@ -162,7 +162,7 @@ def show_pair(visit: Visit) -> Response:
         return waiting
     position = int(visit.path["position"])
     cluster, copy = find_pair(visit, position)
-    made = visit.desk.journal.about([copy.id], cluster.id)
+    made = visit.desk.journal.about([copy.called], cluster.called)
     size = format_count(cluster.size, "document")
     return visit.render(
         f"{copy.id} beside {cluster.id}",
@@ -202,10 +202,10 @@ def next_pair(visit: Visit, after: int | None) -> FoundCopy | None:
     desk = visit.desk
     last = None if after is None else desk.index.copy(after)
     while copies := desk.index.doubtful(last, LOOKED_AT):
-        kept = desk.index.kept_ids({copy.cluster for copy in copies})
-        decided = desk.journal.decided_pairs([(kept[one.cluster], one.id) for one in copies])
+        kept = desk.index.kept_names({copy.cluster for copy in copies})
+        decided = desk.journal.decided_pairs([(kept[one.cluster], one.called) for one in copies])
         for copy in copies:
-            if (kept[copy.cluster], copy.id) not in decided:
+            if (kept[copy.cluster], copy.called) not in decided:
                 return copy
         last = copies[-1]
     return None

@@ -10,26 +10,43 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from neardup.decisions import LONGEST_NAME
 from neardup.review.subject import ReviewTables
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 SCHEMA: Final = """
 CREATE TABLE about (run TEXT, version INTEGER);
 CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT);
 CREATE TABLE clusters (
     cluster INTEGER PRIMARY KEY, id TEXT, file INTEGER, row INTEGER, size INTEGER,
-    lowest REAL, doubt REAL
+    lowest REAL, doubt REAL, called TEXT
 );
 CREATE TABLE members (
     position INTEGER PRIMARY KEY, cluster INTEGER, id TEXT, file INTEGER, row INTEGER,
-    similarity REAL, exact INTEGER, doubt REAL
+    similarity REAL, exact INTEGER, doubt REAL, called TEXT
 );
 CREATE TABLE spans (
     file INTEGER, first_row INTEGER, start INTEGER, length INTEGER, PRIMARY KEY (file, first_row)
 ) WITHOUT ROWID;
 CREATE TABLE stamps (file INTEGER PRIMARY KEY, size INTEGER, modified INTEGER);
 """
+# Decisions name a document by its id, or by file:row if they can't.
+NAMES: Final = f"""
+CREATE TEMP TABLE unclear AS
+    SELECT id FROM clusters GROUP BY id HAVING count(*) > 1
+    UNION SELECT id FROM members GROUP BY id HAVING count(*) > 1
+    UNION SELECT id FROM clusters JOIN members USING (id)
+        WHERE (clusters.file, clusters.row) <> (members.file, members.row)
+    UNION SELECT id FROM clusters WHERE id = '' OR length(id) > {LONGEST_NAME}
+    UNION SELECT id FROM members WHERE id = '' OR length(id) > {LONGEST_NAME};
+UPDATE clusters SET called = (
+    SELECT name FROM files WHERE files.file = clusters.file
+) || ':' || row WHERE id IN (SELECT id FROM unclear);
+UPDATE members SET called = (
+    SELECT name FROM files WHERE files.file = members.file
+) || ':' || row WHERE id IN (SELECT id FROM unclear);
+"""  # noqa: S608 -- constants
 INDEXES: Final = """
 CREATE INDEX members_cluster ON members (cluster, similarity);
 CREATE INDEX members_doubt ON members (doubt, position);
@@ -99,20 +116,20 @@ def _fill(
     for before, rows in tables.clusters():
         advance(0.2 * before)
         made.executemany(
-            "INSERT INTO clusters VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            "INSERT INTO clusters VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)",
             ((c, id, files[file], at, size) for c, id, file, at, size in rows),
         )
     for before, rows in tables.removed():
         advance(0.2 + 0.4 * before)
         made.executemany(
-            "INSERT INTO members VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO members VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL)",
             (
                 (c, id, files[file], at, s, exact, measure_doubt(s, threshold))
                 for c, id, file, at, s, exact in rows
             ),
         )
     advance(0.6)
-    made.executescript(INDEXES)
+    made.executescript(INDEXES + NAMES)
     made.execute("BEGIN")
     for name, stamp, spans in tables.spans():
         made.execute("INSERT INTO stamps VALUES (?, ?, ?)", (files[name], *stamp))

@@ -127,7 +127,7 @@ def decision_form(
         made: The decisions about it.
         then: The page that comes next: `next`, or `cluster`.
     """
-    mine = [one for one in made if copy.id in (one.a, one.b)]
+    mine = [one for one in made if copy.called in (one.a, one.b)]
     chosen = {one.action for one in mine if one.who == visit.who}
     buttons = (
         button(key, label, name_="action", value=action, kind=action, title=what)

@@ -35,7 +35,10 @@ ORDERS: Final = {
 
 
 class FoundCluster(NamedTuple):
-    """A kept document and the number of documents of its cluster; its lowest similarity."""
+    """A kept document and the number of documents of its cluster; its lowest similarity.
+
+    Decisions name it as it is `called`: by its id, or by file:row if others have that id too.
+    """
 
     cluster: int
     id: str
@@ -43,6 +46,7 @@ class FoundCluster(NamedTuple):
     row: int
     size: int
     lowest: float | None
+    called: str
 
     @property
     def place(self) -> tuple[str, int]:
@@ -51,7 +55,7 @@ class FoundCluster(NamedTuple):
 
 
 class FoundCopy(NamedTuple):
-    """A removed document; `position` is its row in removed.parquet."""
+    """A removed document; `position` is its row in removed.parquet, `called` as of a cluster."""
 
     position: int
     cluster: int
@@ -60,6 +64,7 @@ class FoundCopy(NamedTuple):
     row: int
     similarity: float | None
     exact: bool
+    called: str
 
     @property
     def place(self) -> tuple[str, int]:
@@ -68,10 +73,11 @@ class FoundCopy(NamedTuple):
 
 
 _CLUSTER: Final = (
-    "SELECT cluster, id, name, row, size, lowest FROM clusters JOIN files USING (file)"
+    "SELECT cluster, id, name, row, size, lowest, coalesce(called, id) FROM clusters "
+    "JOIN files USING (file)"
 )
 _COPY: Final = (
-    "SELECT position, cluster, id, name, row, similarity, exact FROM members "
+    "SELECT position, cluster, id, name, row, similarity, exact, coalesce(called, id) FROM members "
     "JOIN files USING (file)"
 )
 
@@ -241,14 +247,14 @@ class ReviewIndex:
         doubt = measure_doubt(after.similarity, self._threshold)
         return [_copy(row) for row in self._ask(query, doubt, after.position + 1, count)]
 
-    def kept_ids(self, clusters: Collection[int]) -> dict[int, str]:
-        """Return the ids of the kept documents of clusters.
+    def kept_names(self, clusters: Collection[int]) -> dict[int, str]:
+        """Return what the kept documents of clusters are called.
 
         Args:
             clusters: The numbers of the clusters.
         """
         marks = ", ".join("?" * len(clusters))
-        query = f"SELECT cluster, id FROM clusters WHERE cluster IN ({marks})"  # noqa: S608
+        query = f"SELECT cluster, coalesce(called, id) FROM clusters WHERE cluster IN ({marks})"  # noqa: S608
         return dict(self._ask(query, *clusters))
 
     def with_id(self, id: str) -> tuple[list[FoundCluster], list[FoundCopy]]:
@@ -341,7 +347,7 @@ class ReviewIndex:
         return int(self._ask(query, least, most, source, source)[0][0])
 
     def pairs(self, source: str, least: float, most: float) -> list[tuple[int, str, str]]:
-        """Return the cluster, the kept and the removed id of the pairs that `count_pairs` counts.
+        """Return the cluster of the pairs that `count_pairs` counts, and what both are called.
 
         Args:
             source: The source of the removed document; empty for all.
@@ -349,7 +355,8 @@ class ReviewIndex:
             most: The highest similarity.
         """
         query = (
-            "SELECT cluster, clusters.id, members.id FROM members "  # noqa: S608 -- constants
+            "SELECT cluster, coalesce(clusters.called, clusters.id), "  # noqa: S608 -- constants
+            "coalesce(members.called, members.id) FROM members "
             "JOIN clusters USING (cluster) "
             f"JOIN files ON files.file = members.file WHERE {_RANGE} ORDER BY position"
         )
@@ -385,5 +392,5 @@ class _StoppedError(Exception):
 
 
 def _copy(row: Sequence[Any]) -> FoundCopy:
-    position, cluster, id, file, at, similarity, exact = row
-    return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact))
+    position, cluster, id, file, at, similarity, exact, called = row
+    return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact), called)

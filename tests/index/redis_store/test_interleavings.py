@@ -71,6 +71,7 @@ def test_documents_are_removed_beside_writers() -> None:
         assert world.generation.verify() == []
 
     histories(60, history, first=20_000)
+    histories(1, history, first=60_000_457)  # a leader left its bucket before it was said to
 
 
 @pytest.mark.sized

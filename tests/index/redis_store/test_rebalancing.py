@@ -39,14 +39,18 @@ print("ready", flush=True)
 address, documents = json.loads(sys.stdin.readline())
 ids, said = list(documents), []
 
-def work(part):
-    with Index.open(address) as index:
+def work(index, part):
+    with index:
         for begin in range(0, len(part), 6):
             some = part[begin : begin + 6]
             answers = index.add_batch(some, [documents[id] for id in some])
             said.extend(answer.status for answer in answers)
 
-threads = [threading.Thread(target=work, args=(ids[at::2],)) for at in range(2)]
+opened = [Index.open(address) for _ in range(2)]
+print("open", flush=True)
+threads = [
+    threading.Thread(target=work, args=(index, ids[at::2])) for at, index in enumerate(opened)
+]
 for thread in threads:
     thread.start()
 for thread in threads:
@@ -341,6 +345,8 @@ def test_many_processes_write_meanwhile() -> None:
             assert writer.stdout.readline() == "ready\n"
             documents = dict(list(texts.items())[at::3])
             print(json.dumps([two, documents]), file=writer.stdin, flush=True)
+        for writer in writers:  # the address is refused after the first rebalance
+            assert writer.stdout.readline() == "open\n"
         for address in (three, two, three, two):
             rebalance(parse(address))
         for writer in writers:

@@ -148,7 +148,7 @@ class SharedRemoval:
         ]
         settled = self.store.settle(changes, durable=True)
         removed = [each for each, done in zip(copies, settled, strict=True) if done]
-        self._leave_buckets(removed)
+        self._leave(self._buckets_of(removed))
         self.store.erase(removed, DELETED)
         return removed
 
@@ -173,8 +173,10 @@ class SharedRemoval:
         for number, members in zip(numbers, self.documents.members(numbers), strict=True):
             if members:
                 self.judge_orphans_of(number, members)
-        keys = self._leave_buckets(numbers)
+        keys = self._buckets_of(numbers)
+        # As long as it is in its buckets, who counted it as a leader must be told.
         self.buckets.release({number: listed[:-2] for number, listed in keys.items()})
+        self._leave(keys)
         self.store.erase(numbers, DELETED)
 
     def judge_orphans_of(self, number: int, members: Sequence[int]) -> None:
@@ -309,14 +311,16 @@ class SharedRemoval:
         ready = [each for each, is_kept in zip(copies, joined, strict=True) if is_kept]
         self.store.settle([change(each) for each in ready], durable=True)
 
-    def _leave_buckets(self, numbers: Sequence[int]) -> dict[int, NDArray[np.uint64]]:
-        """Take removed documents out of all buckets; return the keys of those with a record."""
+    def _buckets_of(self, numbers: Sequence[int]) -> dict[int, NDArray[np.uint64]]:
+        """Return the keys of all buckets of the documents that have a record."""
         records = self.documents.records(numbers)
-        keys = {number: self._keys_of(record) for number, record in records.items()}
+        return {number: self._keys_of(record) for number, record in records.items()}
+
+    def _leave(self, keys: dict[int, NDArray[np.uint64]]) -> None:
+        """Take removed documents out of all their buckets."""
         if keys:
             members = np.repeat(np.array([*keys], np.int64), [*map(len, keys.values())])
             self.buckets.leave(np.concatenate([*keys.values()]), with_turns(members, LAST_TURN))
-        return keys
 
     def _keys_of(self, record: Record) -> NDArray[np.uint64]:
         """Return the keys of all buckets of a document; the last ones are not of bands."""

@@ -188,9 +188,12 @@ class RingServers(Servers):
                 self._places.clear()
             elif records and (lost := self._learn(records)):
                 # A partition may have moved from a server that was asked late to one asked early.
+                before = self._record
                 time.sleep(PAUSE)
-                for partition in lost & self._learn(self.read_records(all_of_them=True)):
-                    self._places.pop(partition, None)
+                lost &= self._learn(self.read_records(all_of_them=True))
+                if self._record.epoch == before.epoch and not self._record.target:
+                    for partition in lost:
+                        self._places.pop(partition, None)
 
     def _learn(self, records: Records) -> set[str]:
         """Take what records say; return the partitions that are nowhere."""
