@@ -21,7 +21,7 @@ from support.redis_index import check_order_of_numbers, fresh_ring, ring_of, sha
 from support.redis_servers import redis_server
 
 from neardup import HashRing, Index
-from neardup.errors import NeardupError, UsageError
+from neardup.errors import NeardupError, OutputError, UsageError
 from neardup.index.redis_store import configuration, placing, rebalancing
 from neardup.index.redis_store.address import RedisAddress, format_server
 from neardup.index.redis_store.placing import partition_of_key
@@ -174,6 +174,100 @@ def test_what_can_not_be_rebalanced() -> None:
             pass
         with pytest.raises(UsageError, match="different indexes"):
             index.rebalance(ring_of([0, 1, 3], name))
+
+
+def test_two_names_of_one_server(tmp_path: Path) -> None:
+    """What would be moved from one name to the other is there already, and is not deleted."""
+    two = fresh_ring(2)
+    renamed = two.replace("127.0.0.1", "localhost")
+    both = two.replace("?", f",localhost:{parse(two).servers[0][1]}?")
+    texts = texts_of(30)
+    with Index.open(two, **batch_engine.SMALL) as index:
+        index.add_batch(list(texts), list(texts.values()))
+        for address in (renamed, both):
+            with pytest.raises(UsageError, match="are the same server: name each"):
+                rebalance(parse(address))
+            assert index.verify() == [] and len(index) == len(texts)
+        check_places(two)
+    with pytest.raises(UsageError, match="are the same server"):
+        Index.open(both.replace("name=", "name=other-"))
+    with Index.open(two.replace("name=", "name=other-"), **batch_engine.SMALL) as other:
+        assert len(other) == 0, "nothing was made"
+
+
+def test_a_full_server_gives_partitions_away(tmp_path: Path) -> None:
+    texts = texts_of(60)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(redis_server(tmp_path / name)) for name in "abc"]
+        two, three = (
+            f"redis://{','.join(each.address for each in some)}?ring"
+            for some in (servers[:2], servers)
+        )
+        with Index.open(two, **batch_engine.SMALL) as index:
+            index.add_batch(list(texts), list(texts.values()))
+            for server in servers[:2]:
+                with server.client() as client:
+                    client.config_set("maxmemory", 1_000_000)
+            with pytest.raises(OutputError, match="no memory left"):
+                index.add("more", "one two three")
+            assert rebalance(parse(three)).moved > 20
+            with servers[2].client() as client:
+                client.config_set("maxmemory", 1_000_000)
+            with pytest.raises(OutputError, match="no memory left"):
+                rebalance(parse(two))
+            assert index.verify() == [] and len(index) == len(texts)
+
+
+def test_both_addresses_hold_until_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when one that was stopped is stopped again."""
+    two = fresh_ring(2)
+    three = ring_of(range(3), parse(two).name)
+    with Index.open(two, **batch_engine.SMALL) as index:
+        index.add("a", "one two three four five")
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(Rebalancing, "_hand_over", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                rebalance(parse(three))
+        for address in (two, three):
+            with Index.open(address) as index:
+                assert index.query("one two three four five").duplicate_of == "a"
+
+
+def test_a_server_comes_back_that_names_one_that_is_no_more(tmp_path: Path) -> None:
+    two = fresh_ring(2)
+    name = parse(two).name
+    with Index.open(two, **batch_engine.SMALL) as index:
+        index.add("a", "one two three four five")
+        with redis_server(tmp_path, appendonly=False) as leaving:
+            rebalance(parse(ring_of([0], name).replace("?", f",{leaving.address}?")))
+            rebalance(parse(ring_of([0, 2], name)))
+        rebalance(parse(ring_of([0, 1, 2], name)))
+        assert index.verify() == [] and index.get("a").status == "new"
+
+
+def test_an_entry_that_was_given_away_and_is_there_again(tmp_path: Path) -> None:
+    """A server lost what was not on its disk; a process that was idle asks before it writes."""
+    place = fresh_ring(1)
+    with redis_server(tmp_path, appendonly=False, settings={"save": "3600 1"}) as leaving:
+        two = place.replace("?", f",{leaving.address}?")
+        with Index.open(two, **batch_engine.SMALL) as index:
+            index.add("a", "one two three four five")
+            with leaving.client() as client:
+                client.save()
+            idle = RingServers(parse(two))
+            rebalance(parse(place))
+            leaving.kill()
+            leaving.start()
+            with leaving.client() as client:
+                entries = client.hgetall(placing.ring_key(parse(two).name))
+            again = [one for one in entries if one.isdigit()]
+            assert again, "it says that it has them"
+            keys = [f"{{{parse(two).name}:{one.decode()}}}meta".encode() for one in again]
+            idle.run([Call(key, (b"HSET", key, "probe", 1)) for key in keys])
+            with leaving.client() as client:
+                assert not any(client.hexists(key, "probe") for key in keys)
+            idle.close()
 
 
 @pytest.mark.parametrize("removing", [False, True])

@@ -260,10 +260,17 @@ class ListedDocuments(SharedDocuments):
     Args:
         documents: All documents.
         kinds: The states of those that are listed.
+        identity: Tells the index from an earlier one of the same name, for `describe_state`.
     """
 
-    def __init__(self, documents: SharedDocuments, kinds: Sequence[bytes] = STORED) -> None:
+    def __init__(
+        self,
+        documents: SharedDocuments,
+        kinds: Sequence[bytes] = STORED,
+        identity: bytes = b"",
+    ) -> None:
         super().__init__(documents._servers, documents._keyspace)
+        self._identity = identity
         self._listed = documents.numbers(kinds)
         self._kept = len(self._listed) if kinds == (KEPT,) else 0
 
@@ -271,8 +278,8 @@ class ListedDocuments(SharedDocuments):
         return len(self._listed), self._kept
 
     def describe_state(self) -> tuple[object, ...]:
-        """Return what no other list of documents of this index has: see `Store.describe_state`."""
-        return (self._listed.tobytes().hex(),)
+        """Return what no other list of documents has: see `Store.describe_state`."""
+        return self._identity.hex(), self._listed.tobytes().hex()
 
     def rows_after(self, number: int, most: int) -> list[Row]:
         """Return the next documents after a number, at most `most`, in order."""

@@ -51,7 +51,7 @@ def kept_documents(address: RedisAddress) -> Iterator[tuple[ListedDocuments, Ind
             raise missing_index(address)
         documents = SharedDocuments(servers, Keyspace(address.name, int(meta["partitions"])))
         settings = IndexSettings.of_stored(meta, str(address))
-        yield ListedDocuments(documents, (KEPT,)), settings
+        yield ListedDocuments(documents, (KEPT,), meta["identity"]), settings
 
 
 def check_settings(

@@ -103,6 +103,11 @@ class RingRecord:
         return [] if target is None else list(parse_servers(target))
 
     @property
+    def named(self) -> set[Server]:
+        """The servers that have partitions, or shall have them."""
+        return {*self.servers, *self.target}
+
+    @property
     def forming(self) -> bool:
         return "forming" in self.fields
 

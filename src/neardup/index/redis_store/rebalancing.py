@@ -122,7 +122,9 @@ class Rebalancing:
 
     def run(self) -> Rebalanced:
         """Move all partitions that are not at home; return what was done."""
-        old = {*self._before.servers, *self._records()}
+        # Those of a rebalance that was stopped may have some, too; servers that are to get the
+        # index are not among the old ones, so that the old address holds until the end.
+        old = {*self._before.servers, *set(self._records()).difference(self._target)}
         # New ones first: a server that others name has a record.
         for some in (set(self._target) - old, old):
             self._lead(some, join_servers(old), join_servers(self._target))
@@ -136,7 +138,6 @@ class Rebalancing:
                 for begin in range(0, len(listed), TOGETHER):
                     group = listed[begin : begin + TOGETHER]
                     moved += self._move(source, {one: misplaced[one] for one in group})
-            wait_until_on_disk(self._servers, self._target)
             self._tidy()
             misplaced = self._misplaced()
         self._epoch += 1
@@ -198,9 +199,14 @@ class Rebalancing:
     def _command(
         self, server: Server, partition: str, entry: str, name: str, key: bytes, *rest: Any
     ) -> Call:
-        """Return a command that a server carries out as long as a partition has an entry there."""
+        """Return a command that a server carries out as long as a partition has an entry there.
+
+        One whose memory is full gets no more keys, but gives some away.
+        """
         arguments = [self._token, partition, entry, name, key, *rest]
-        call = Call.of_script(load_script("ring_move"), [self._key, key], arguments)
+        script = load_script("ring_move")
+        script = script if name == "RESTORE" else script.allowing_oom
+        call = Call.of_script(script, [self._key, key], arguments)
         return call._replace(server=server)
 
     def _beside(self, what: str, partition: str) -> bytes:
@@ -333,15 +339,9 @@ class Rebalancing:
 
     def _tidy(self) -> None:
         """Finish what was handed over, and delete all copies but those that are in use."""
-        records = self._records()
-        for partition in self._partitions:
-            for given in find_hand_overs(records, partition):
-                there = records.get(given.target)
-                if there is not None and there.entry(partition) == given.ready:
-                    self._servers.take_over(given.target, partition, given.ready)
-                elif find_place(records, partition) is None:  # the other server has lost it
-                    again = f"{HERE}{self._epoch}"
-                    self._change(given.source, partition, given.entry, again)
+        if targets := self._finish_hand_overs():
+            wait_until_on_disk(self._servers, targets)
+            self._finish_hand_overs()  # one of them has lost it, perhaps
         records = self._records()
         for partition, place in self._places(records).items():
             for server, record in records.items():
@@ -349,6 +349,20 @@ class Rebalancing:
                     self._change(server, partition, entry, "")
         for server, record in self._records().items():
             self._sweep(server, record)
+
+    def _finish_hand_overs(self) -> set[Server]:
+        """Have partitions taken over that were handed over; return the servers that got some."""
+        records, targets = self._records(), set()
+        for partition in self._partitions:
+            for given in find_hand_overs(records, partition):
+                targets.add(given.target)
+                there = records.get(given.target)
+                if there is not None and there.entry(partition) == given.ready:
+                    self._servers.take_over(given.target, partition, given.ready)
+                elif find_place(records, partition) is None:  # the other server has lost it
+                    again = f"{HERE}{self._epoch}"
+                    self._change(given.source, partition, given.entry, again)
+        return targets
 
     def _sweep(self, server: Server, record: RingRecord) -> None:
         """Delete the keys of partitions that are not on a server, and what moving has left."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from neardup.errors import FormatError, NeardupError, OutputError, ServersUnavailable, UsageError
 from neardup.index.redis_store.address import RedisAddress, format_server
@@ -136,9 +136,11 @@ class RingServers(Servers):
         """Return the records of all servers that are known, or that one of the records names.
 
         Args:
-            all_of_them: Raise ServersUnavailable if one does not answer, instead of leaving it out.
+            all_of_them: Raise ServersUnavailable if one that is known, or named by the newest
+                record, does not answer, instead of leaving it out.
         """
         records: dict[Server, RingRecord] = {}
+        silent: dict[Server, Exception] = {}
         waiting, asked = list(self._known), set()
         while waiting:
             server = waiting.pop()
@@ -147,23 +149,25 @@ class RingServers(Servers):
                 record = RingRecord.of_reply(self._client(server).hgetall(self.key))
             except self._lost() as error:
                 self._disconnect_idle(server)
-                reason = self._translated(error)
-                if all_of_them:
-                    raise self._unanswered(server, reason) from None
+                silent[server] = self._translated(error)
                 continue
             except self._redis.exceptions.ResponseError as error:
                 raise self._refused(server, error) from None
             if record is not None:
                 records[server] = record
-                named = {*record.servers, *record.target}
-                waiting += sorted(named.difference(asked, waiting))
+                waiting += sorted(record.named.difference(asked, waiting))
+        # Records of servers that left the ring long ago may name others that are no more.
+        needed = {*self._known, *(newest(records).named if records else ())}
+        if all_of_them and (lost := needed & set(silent)):
+            raise self._unanswered(min(lost), silent[min(lost)])
         return records
 
     def _find_out(self) -> None:
         """Read the records, and refuse an address that names other servers than the index has."""
-        for server in self._known:
-            self._require_standalone(server)
+        runs = {server: self._require_standalone(server) for server in self._known}
         records = self.read_records(all_of_them=True)
+        others = records.keys() - runs.keys()
+        self._check_different(runs | {each: self._require_standalone(each) for each in others})
         if not records:
             return
         self._check_names(records)
@@ -194,8 +198,7 @@ class RingServers(Servers):
     def _learn(self, records: Records) -> set[str]:
         """Take what records say; return the partitions that are nowhere."""
         self._record = newest(records)
-        named = {*self._record.servers, *self._record.target}
-        self._known = sorted(named or records)
+        self._known = sorted(self._record.named or records)
         found = {
             each: self._find(records, each) for each in list_partitions(self._record.partitions)
         }
@@ -224,20 +227,39 @@ class RingServers(Servers):
             raise self._unanswered(server, self._translated(error)) from None
         return PartitionPlace(server, entry)
 
+    def _open_connection(self, server: Server) -> Any:
+        """Connect, and look what is there: a server that was started again may have an entry again
+        that it had given away, and not on its disk."""
+        connection = super()._open_connection(server)
+        self.refresh()
+        return connection
+
     # Checks
 
-    def _require_standalone(self, server: Server) -> None:
+    def _require_standalone(self, server: Server) -> str:
+        """Return the id of a server, which no other one has; raise if it is of a cluster."""
         try:
-            enabled = self._client(server).info("cluster").get("cluster_enabled", 0)
+            about = self._client(server).info("server", "cluster")
         except self._lost() as error:
             raise self._unanswered(server, self._translated(error)) from None
         except self._redis.exceptions.ResponseError as error:
             raise self._refused(server, error) from None
-        if int(enabled):
+        if int(about.get("cluster_enabled", 0)):
             raise UsageError(
                 f"{format_server(server)} is of a cluster, which places keys by itself: leave out "
                 "?ring"
             )
+        return str(about["run_id"])
+
+    def _check_different(self, runs: Mapping[Server, str]) -> None:
+        """Refuse two names of one server: what is moved from one to the other would be deleted."""
+        by_run: dict[str, Server] = {}
+        for server in sorted(runs):
+            if (same := by_run.setdefault(runs[server], server)) != server:
+                raise UsageError(
+                    f"{format_server(same)} and {format_server(server)} are the same server: name "
+                    f"each server of {self.address} once, by the name that the index has"
+                )
 
     def _check_names(self, records: Records) -> None:
         """Refuse an address that names other servers than those that have the index."""

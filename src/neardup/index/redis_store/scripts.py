@@ -28,6 +28,11 @@ class Script(NamedTuple):
         """Whether it may change something."""
         return b"no-writes" not in self.source.partition(b"\n")[0]
 
+    @property
+    def allowing_oom(self) -> Script:
+        """The script, to be run also when the memory is full."""
+        return self.of_source(self.name, b"#!lua flags=allow-oom\n" + self.source)
+
 
 @cache
 def load_script(name: str) -> Script:

@@ -185,6 +185,9 @@ class Servers:
         with self._idle_guard:
             if waiting := self._idle.get(server):
                 return waiting.pop()
+        return self._open_connection(server)
+
+    def _open_connection(self, server: Server) -> Any:
         return self._client(server).connection_pool.get_connection()
 
     def _put_back(self, server: Server, connections: Sequence[Any]) -> None:
