@@ -93,8 +93,9 @@ def adding(bench: Bench) -> Figure:
     rows: list[Row] = []
     with server() as started:
         empty = int(started.info("memory")["used_memory"])
-        whole = added(bench, started.url, 0, count)
-        single = ours(bench, "single", started.url, bench.tweets, count, SINGLE).report or {}
+        rest = count - SINGLE
+        whole = added(bench, started.url, 0, rest)
+        single = ours(bench, "single", started.url, bench.tweets, rest, SINGLE).report or {}
         asked = ours(bench, "check", started.url, bench.tweets, ASKED).report or {}
     used = sum(whole["memory"].values()) - empty
     with server() as started:

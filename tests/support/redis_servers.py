@@ -557,8 +557,7 @@ class RedisCluster:
             ),
             f"{server.address} is part of the cluster again",
         )
-        if "slave" in self.member(server).flags:
-            self._wait_for_link(server)
+        self._wait_for_link(server)
 
     def failover(self, replica: RedisServer, how: str = "") -> None:
         """Make a replica the master in the place of its own.
@@ -646,11 +645,14 @@ class RedisCluster:
             f"the replica {replica.address} has what its master had",
         )
 
-    def _wait_for_link(self, replica: RedisServer) -> None:
-        wait_until(
-            lambda: replica.info("replication").get("master_link_status") == "up",
-            f"the replica {replica.address} is linked to its master",
-        )
+    def _wait_for_link(self, server: RedisServer) -> None:
+        """Wait until a server is a master, or a replica that has its master's data."""
+
+        def linked() -> bool:
+            said = server.info("replication")
+            return said["role"] == "master" or said.get("master_link_status") == "up"
+
+        wait_until(linked, f"{server.address} is linked to its master")
 
     def _state(self, server: RedisServer) -> dict[str, str]:
         lines = server.command("CLUSTER", "INFO").splitlines()
