@@ -30,9 +30,9 @@ def test_decisions_of_sampled_documents_are_those_of_their_numbers() -> None:
     sample.add("second", 1, None)  # token ids
     kept = np.ones(21, bool)
     kept[[10, 15, 16]] = False
-    documents = np.array([3, 10, 15, 16])
+    documents, witnesses = np.array([3, 10, 15, 16]), np.zeros(4, np.int64)
     removed = RemovedBatch(
-        documents, documents * 0, np.array([0.1, 0.9, 0.8, 0.7]), np.ones(4, bool)
+        documents, witnesses, witnesses, np.array([0.1, 0.9, 0.8, 0.7]), np.ones(4, bool)
     )
     assert sample.decided({"first": 10, "second": 20}, kept, [removed]) == {
         "Latin": {"documents": 2, "kept": 1, "removed": 1, "median_similarity": 0.9},

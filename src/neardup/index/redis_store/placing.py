@@ -61,7 +61,7 @@ def place_partitions(name: str, servers: Iterable[Server], partitions: int) -> d
 
     >>> places = place_partitions("posts", [("a", 1), ("b", 1), ("c", 1)], 128)
     >>> places["0"], places["c"], len(places)
-    (('b', 1), ('c', 1), 129)
+    (('c', 1), ('c', 1), 129)
     """
     named = {format_server(server): server for server in servers}
     ring = HashRing(named)
