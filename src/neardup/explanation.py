@@ -41,6 +41,7 @@ class PairFacts:
         apart: What keeps them apart however similar they are, in words; empty if nothing does.
         part: By a measure with a direction, whose share in the other one it is, that of worse
             rank: 0 for the first of the two, 1 for the second. None without a direction.
+        cosine: The cosine of their vectors, if these are a second signal and it is known.
     """
 
     buckets: int
@@ -50,6 +51,7 @@ class PairFacts:
     identical: bool = False
     apart: tuple[str, ...] = ()
     part: int | None = None
+    cosine: float | None = None
 
 
 @dataclass(frozen=True)
