@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 AHEAD = 16
@@ -158,6 +159,69 @@ def add_where(typing: Any, sums: Any, first: Any, bits: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(sums, types.int64, types.uint64, types.uint64), generate
+
+
+LANES = 8
+"""Products of float32 numbers are summed in this many places, by their index."""
+_LANES = ir.VectorType(ir.DoubleType(), LANES)
+
+
+def _sum_lanes(builder: Any, lanes: Any) -> Any:
+    """Return ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))."""
+    parts = [builder.extract_element(lanes, ir.IntType(32)(place)) for place in range(LANES)]
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [builder.fadd(parts[i], parts[i + half]) for i in range(half)]
+    return parts[0]
+
+
+@intrinsic
+def dot_products(typing: Any, one: Any, a: Any, other: Any, b: Any, count: Any) -> Any:
+    """Return x.y, x.x and y.y of `count` float32 numbers each: x at byte a of one array, y at b.
+
+    In float64, in eight lanes: the order of additions is stated, so that each machine gives the
+    same bits. (Products of two float32 numbers are exact.) Not bounds-checked.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide, word = ir.DoubleType(), ir.IntType(64)
+        x = _pointer(context, builder, signature.args[0], args[0], args[1], 32)
+        y = _pointer(context, builder, signature.args[2], args[2], args[3], 32)
+        x, y = (builder.bitcast(at, ir.FloatType().as_pointer()) for at in (x, y))
+        sums = [
+            cgutils.alloca_once_value(builder, ir.Constant(_LANES, [0.0] * LANES)) for _ in range(3)
+        ]
+
+        def add(first: Any, second: Any, join: Any) -> None:
+            for place, (p, q) in zip(
+                sums, ((first, second), (first, first), (second, second)), strict=True
+            ):
+                builder.store(join(builder.load(place), builder.fmul(p, q)), place)
+
+        blocks = builder.udiv(args[4], word(LANES))
+        with cgutils.for_range(builder, blocks) as loop:
+            at, narrow = builder.mul(loop.index, word(LANES)), ir.VectorType(ir.FloatType(), LANES)
+            loaded = [
+                builder.load(builder.bitcast(builder.gep(row, [at]), narrow.as_pointer()), align=4)
+                for row in (x, y)
+            ]
+            add(*(builder.fpext(row, _LANES) for row in loaded), builder.fadd)
+        done = builder.mul(blocks, word(LANES))
+        with cgutils.for_range(builder, builder.sub(args[4], done)) as loop:
+            at, lane = builder.add(done, loop.index), loop.index
+
+            def join(lanes: Any, product: Any) -> Any:
+                added = builder.fadd(builder.extract_element(lanes, lane), product)
+                return builder.insert_element(lanes, added, lane)
+
+            add(
+                *(builder.fpext(builder.load(builder.gep(row, [at])), wide) for row in (x, y)), join
+            )
+        found = [_sum_lanes(builder, builder.load(place)) for place in sums]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    result = types.UniTuple(types.float64, 3)
+    return result(one, types.int64, other, types.int64, types.int64), generate
 
 
 @intrinsic
