@@ -237,13 +237,16 @@ class Corpus:
         likeness, cosine = max(float(similar[0]), 0.0), None
         if self.options.has_two_signals:
             ((likeness, cosine),) = verifier.numbers(places[:1], places[1:]).tolist()
+            signal = self.options.vectors
+            if signal is not None and not signal.finds and cosine < signal.threshold:
+                apart = (*apart, self.options.veto)
         return PairFacts(met, tables, likeness, verifier.exact, False, apart, part, cosine)
 
     def _kept_apart(self, a: int, b: int) -> Iterator[str]:
         """Yield the options that keep two documents apart."""
         apart, distinct = self._groups.get("apart"), self._groups.get("distinct")
         if distinct is not None and distinct[a] != distinct[b]:
-            yield f"--distinguish {self.options.distinguish}"
+            yield self.options.veto
         if apart is not None:
             within = apart if distinct is None else apart ^ distinct
             if within[a] != within[b]:

@@ -25,6 +25,7 @@ from neardup.wording import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_second_signal,
     format_sources,
     format_undated,
     format_vetoed,
@@ -51,6 +52,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     lines = [
         format_counts(**counts),
         format_method(options, record["predicted"]["recall_at_threshold"]),
+        *format_second_signal(options),
     ]
     if (by_earlier := record["counts"].get("removed_by_earlier")) is not None:
         lines.append(format_by_earlier(counts["removed"], by_earlier))
@@ -64,7 +66,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
         lines.append(format_example(options, name, witness, similarity))
     if (vetoed := record["counts"].get("vetoed")) is not None:
         listed = "; vetoed.parquet lists them" if vetoed else ""
-        lines.append(format_vetoed(vetoed, options.distinguish) + listed)
+        lines.append(format_vetoed(vetoed, options) + listed)
     if decisions := record.get("decisions"):
         lines.append(format_decisions(decisions))
     lines += format_rejected(add_cures(record["reasons"]), counts["rejected"])
