@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -185,9 +184,7 @@ def _convert_texts(
     return _reject_long(blank_rows(texts, set(invalid)), pc.binary_length, LONGEST, rejected)
 
 
-def _convert_vectors(
-    table: pa.RecordBatch | pa.Table, columns: Columns, source: Source
-) -> Vectors:
+def _convert_vectors(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Vectors:
     name = columns.vector_column or ""
     column = take_field(table, name)
     vectors = convert_column(column, columns.dimension)

@@ -200,9 +200,7 @@ _ROWS: Final = (
         encoded="",
         has_lists=True,
     ),
-    FileFormat(
-        "arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True, encoded="", has_lists=True
-    ),
+    FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True, encoded="", has_lists=True),
     FileFormat("warc", (".warc", ".wet", ".wat"), begins_with(b"WARC/1.", b"WARC/0."), encoded=""),
     FileFormat(
         "tar",

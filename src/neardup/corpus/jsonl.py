@@ -151,8 +151,9 @@ def _parse_common(data: bytes, first: bool, columns: Columns, source: Source) ->
     """Return the documents if the kernel is sure of every line, else None."""
     text, id = columns.text.encode(), (columns.id or "id").encode()
     others = columns.keep or columns.within or columns.distinguish or columns.source
-    others = others or columns.vectors or columns.textless
-    if others or columns.tokens or len(data) > LONGEST or text == id:
+    if others or columns.vectors or columns.textless or columns.tokens:
+        return None
+    if len(data) > LONGEST or text == id:
         return None
     if columns.id and source.value(columns.id) is not MISSING:
         return None

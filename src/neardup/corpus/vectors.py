@@ -237,7 +237,8 @@ def _fill_all(parts: Sequence[_Lists], dimension: int | None) -> Vectors:
     found = [part.judge() if dimension is None else part.fill(dimension) for part in parts]
     if len(found) == 1:
         return found[0]
-    rejected, start = {}, 0
+    rejected: dict[int, str] = {}
+    start = 0
     for part in found:
         rejected |= {start + row: why for row, why in part.rejected.items()}
         start += len(part.matrix)
@@ -338,7 +339,8 @@ def _read_value(value: Any) -> NDArray[np.float64] | str:
         if value.ndim != 1 or value.dtype.kind not in "fiuO":
             return NO_NUMBERS
         if value.dtype.kind != "O":
-            return value.astype(np.float64)
+            doubles: NDArray[np.float64] = value.astype(np.float64)
+            return doubles
         value = value.tolist()
     try:
         numbers = np.frombuffer(array("d", value)) if value else _NONE
@@ -347,7 +349,7 @@ def _read_value(value: Any) -> NDArray[np.float64] | str:
     except OverflowError:
         return NOT_FINITE
     # Truth values become 0 and 1: only rows with these numbers need a look at their types.
-    if ((numbers == 0) | (numbers == 1)).any():
-        if any(isinstance(number, (bool, np.bool_)) for number in value):
-            return NO_NUMBERS
+    may_be_truth = bool(((numbers == 0) | (numbers == 1)).any())
+    if may_be_truth and any(isinstance(number, (bool, np.bool_)) for number in value):
+        return NO_NUMBERS
     return numbers
