@@ -21,7 +21,7 @@ from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.frequencies import Frequencies, require_frequencies
 from neardup.text.lines import IgnoredLines, require_ignored_lines, strip_texts
 from neardup.text.numbers import find_numbers
-from neardup.text.shingle import Hashes, ShingledDocuments, shingle_documents
+from neardup.text.shingle import ShingledDocuments, hash_unit_sequences, shingle_documents
 
 Integers = NDArray[np.int64]
 WITHIN_SEED, NUMBERS_SEED = np.uint64(0), np.uint64(1)
@@ -142,12 +142,12 @@ class Sketcher:
         texts = documents.texts
         if self.spec.of_vectors and documents.vectors is not None:
             words = pack_vectors(documents.vectors)
-            shingled = ShingledDocuments(words, hash_vectors(words))
+            shingled = ShingledDocuments(words, hash_unit_sequences(words))
         else:
             texts = strip_texts(texts, self.spec, self.ignored, self.key)
             shingled = shingle_documents(texts, self.spec, self.key)
         if self.vetoes and documents.vectors is not None:
-            vetoing = hash_vectors(pack_vectors(documents.vectors))[:, 0]
+            vetoing = hash_unit_sequences(pack_vectors(documents.vectors))[:, 0]
             np.bitwise_xor(shingled.content, vetoing[:, None], out=shingled.content)
             shingled = replace(shingled, vetoing=vetoing)
         apart, distinct = apart_hashes(documents), self._distinct_hashes(documents, texts)
@@ -183,12 +183,6 @@ def pack_vectors(vectors: NDArray[np.float32]) -> Ragged:
     packed = np.zeros((count, 2 * words), np.float32)
     packed[:, :dimension] = vectors
     return Ragged(packed.view(np.uint64).reshape(-1), np.arange(count + 1, dtype=np.int64) * words)
-
-
-def hash_vectors(words: Ragged) -> Hashes:
-    """Return a 128-bit hash of each row of `pack_vectors`, as two words."""
-    hashes: Hashes = kernels.content_hashes(words.data.view(np.uint8), words.offsets * 8)
-    return hashes
 
 
 def append_vectors(shingles: Ragged, vectors: Ragged) -> Ragged:

@@ -19,8 +19,9 @@ from neardup.lsh.planes import VectorCounts, plan_planes
 from neardup.options import Options
 from neardup.sketch.centre import VectorCentre
 from neardup.sketch.hyperplane import quantise_centre
-from neardup.sketcher import hash_vectors, pack_vectors
+from neardup.sketcher import pack_vectors
 from neardup.spec import Spec
+from neardup.text.shingle import hash_unit_sequences
 from neardup.vector_signal import NO_CENTRE
 
 ENDING = ".npy"
@@ -68,7 +69,7 @@ def add_vectors(counts: VectorCounts, documents: Documents) -> None:
         documents: The documents, with vectors.
     """
     if documents.vectors is not None and documents.vectors.shape[1]:
-        counts.add(documents.vectors, hash_vectors(pack_vectors(documents.vectors)))
+        counts.add(documents.vectors, hash_unit_sequences(pack_vectors(documents.vectors)))
 
 
 def lay_out_vectors(
