@@ -463,15 +463,15 @@ def find_layout(
     """
     if options.vectors is None:
         return options, columns, VectorCentre()
-    dimension = find_dimension(read(columns), options.vectors.column)
+    dimension = find_dimension(read(columns), columns)
     columns = replace(columns, dimension=dimension)
     counts = None
     if counts_vectors(options):
         counts = VectorCounts()
         for documents in read(columns):
             add_vectors(counts, documents)
-    chosen, centre = lay_out_vectors(options, dimension, counts)
-    return chosen, columns, centre
+    layout = lay_out_vectors(options, dimension, counts)
+    return layout.apply(options, dimension), columns, layout.centre
 
 
 @takes_options("neardup.dedup")

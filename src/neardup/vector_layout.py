@@ -7,15 +7,18 @@ settled the centre and the number of planes already.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.vectors import with_dimension
 from neardup.errors import ParameterError, UsageError
-from neardup.lsh.planes import VectorCounts, plan_planes
+from neardup.framing import seal, unseal
+from neardup.lsh.planes import Planes, VectorCounts, plan_planes
 from neardup.options import Options
 from neardup.sketch.centre import VectorCentre
 from neardup.sketch.hyperplane import quantise_centre
@@ -25,27 +28,54 @@ from neardup.text.shingle import hash_unit_sequences
 from neardup.vector_signal import NO_CENTRE
 
 ENDING = ".npy"
+MAGIC = b"ndl1" + bytes(4)
 
 
-def find_dimension(batches: Iterable[Documents], column: str) -> int:
+@dataclass(frozen=True, eq=False)
+class VectorLayout:
+    """The planes and the centre of vectors; no planes where vectors find no candidates."""
+
+    planes: Planes | None = None
+    centre: VectorCentre = field(default_factory=VectorCentre)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes that `from_bytes` reads."""
+        planes = json.dumps(None if self.planes is None else asdict(self.planes)).encode()
+        return seal(MAGIC + len(planes).to_bytes(8, "little") + planes + self.centre.to_bytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> VectorLayout:
+        """Return the layout of bytes that `to_bytes` made; raise `FormatError` for others."""
+        body = unseal(data, MAGIC, "a layout of vectors", 16)
+        end = 16 + int.from_bytes(body[8:16], "little")
+        planes = json.loads(body[16:end])
+        centre = VectorCentre.from_bytes(body[end:])
+        return cls(None if planes is None else Planes(**planes), centre)
+
+    def apply(self, options: Options, dimension: int, bits: int | None = None) -> Options:
+        """Return options with this layout.
+
+        Args:
+            options: The options of a run with vectors.
+            dimension: The numbers of a vector.
+            bits: The planes of a sketch; None for those of the bands.
+        """
+        planes = self.planes
+        if planes is None:
+            return options.laid_out(dimension, None, NO_CENTRE, 0)
+        digest = self.centre.digest
+        return options.laid_out(dimension, planes, digest, planes.bits if bits is None else bits)
+
+
+def find_dimension(batches: Iterable[Documents], columns: Columns) -> int:
     """Return how many numbers the first vector has that can be compared; 1 without documents.
 
     Args:
         batches: The documents, read without a dimension.
-        column: The column of the vectors, for the error if no document has one.
+        columns: The columns that they were read by.
     """
-    reasons: list[str] = []
-    for documents in batches:
-        vectors = documents.vectors
-        if vectors is not None and vectors.shape[1] and vectors.any():
-            return vectors.shape[1]
-        reasons += documents.rejected.values()
-    if reasons:
-        raise UsageError(
-            f"no document has a vector in {column!r} that can be compared ({reasons[0]}): check "
-            "the column"
-        )
-    return 1
+    found = (with_dimension(columns, documents).dimension for documents in batches)
+    return next(filter(None, found), 1)
 
 
 def counts_vectors(options: Options, earlier: Spec | None = None) -> bool:
@@ -77,8 +107,8 @@ def lay_out_vectors(
     dimension: int,
     counts: VectorCounts | None,
     earlier: tuple[Spec, VectorCentre] | None = None,
-) -> tuple[Options, VectorCentre]:
-    """Return options with the planes of the vectors, and their centre.
+) -> VectorLayout:
+    """Return the planes of the vectors, and their centre.
 
     Args:
         options: The options of a run with vectors.
@@ -89,7 +119,7 @@ def lay_out_vectors(
     signal = options.vectors
     assert signal is not None  # noqa: S101  # the caller has vectors
     if not signal.finds:
-        return options.laid_out(dimension, None, NO_CENTRE, 0), VectorCentre()
+        return VectorLayout()
     if earlier is not None:
         centre = earlier[1]
     elif signal.centre is not None:
@@ -107,8 +137,7 @@ def lay_out_vectors(
             f"--planes {planes.bands}x{planes.rows} needs {planes.bits} planes, and the earlier "
             f"corpus was sketched by {most}: use fewer, or give its files themselves"
         )
-    bits = planes.bits if most is None else most
-    return options.laid_out(dimension, planes, centre.digest, bits), centre
+    return VectorLayout(planes, centre)
 
 
 def read_centre(name: str, dimension: int) -> VectorCentre:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from neardup.errors import ParameterError
@@ -66,15 +66,14 @@ class VectorSignal:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """The options by which it is given again, for run.json."""
-        by_column = f"{self.column}:{self.threshold:g}"
-        given = (
-            {"vectors": self.column, "cosine": self.threshold}
-            if self.role == ALONE
-            else {self.role: by_column}
-        )
-        planes = None if self.planes is None else f"{self.planes.bands}x{self.planes.rows}"
-        return {**given, "planes": planes, "centre": self.centre}
+        """The fields by name, for run.json and the keys of files."""
+        return asdict(self)
+
+    @classmethod
+    def of_stated(cls, stated: dict[str, Any]) -> VectorSignal:
+        """Return the signal that `stated` has described."""
+        planes = stated["planes"]
+        return cls(**{**stated, "planes": None if planes is None else Planes(**planes)})
 
 
 def take_signal(given: dict[str, Any]) -> VectorSignal | None:
