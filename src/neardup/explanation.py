@@ -282,7 +282,9 @@ def name_estimate(options: Options) -> str:
 
 def name_measure(options: Options) -> str:
     """Return the measure's name in a sentence; with two signals that of the texts."""
-    return MEASURES[options.measure].label if options.has_two_signals else options.exact_measure.label
+    return (
+        MEASURES[options.measure].label if options.has_two_signals else options.exact_measure.label
+    )
 
 
 def name_units(options: Options) -> str:

@@ -47,9 +47,9 @@ from neardup.sketcher import (
 )
 from neardup.source_counts import RemovalLimits, SourceSummary, summarise_values
 from neardup.spec import ProfileName, Spec, check_choice
+from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
-from neardup.text.arrays import Ragged
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingle_documents
 from neardup.vector_layout import (

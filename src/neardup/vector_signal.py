@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from neardup.errors import ParameterError
@@ -67,13 +67,32 @@ class VectorSignal:
     @property
     def stated(self) -> dict[str, Any]:
         """The fields by name, for run.json and the keys of files."""
-        return asdict(self)
+        planes = None if self.planes is None else f"{self.planes.bands}x{self.planes.rows}"
+        return {
+            "vectors": self.column,
+            "role": self.role,
+            "cosine": self.threshold,
+            "planes": planes,
+            "centre": self.centre,
+        }
 
     @classmethod
-    def of_stated(cls, stated: dict[str, Any]) -> VectorSignal:
-        """Return the signal that `stated` has described."""
+    def of_stated(cls, stated: Mapping[str, Any]) -> VectorSignal | None:
+        """Return the signal that `stated` has described; None if there are no vectors.
+
+        Args:
+            stated: These fields among others.
+        """
+        if stated.get("vectors") is None:
+            return None
         planes = stated["planes"]
-        return cls(**{**stated, "planes": None if planes is None else Planes(**planes)})
+        return cls(
+            stated["vectors"],
+            stated["role"],
+            stated["cosine"],
+            None if planes is None else parse_planes(planes),
+            stated["centre"],
+        )
 
 
 def take_signal(given: dict[str, Any]) -> VectorSignal | None:

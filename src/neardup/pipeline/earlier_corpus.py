@@ -141,9 +141,7 @@ class EarlierCorpus:
         self.inputs += files
         self.inputs.unread.entries.extend(files.unread.entries)
 
-    def _adopt(
-        self, ignored: IgnoredLines, frequencies: Frequencies, centre: VectorCentre
-    ) -> None:
+    def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies, centre: VectorCentre) -> None:
         """Use what the earlier corpus has counted again."""
         self.ignored = self.ignored if len(self.ignored) else ignored
         self.frequencies = self.frequencies or frequencies

@@ -73,11 +73,13 @@ class FinishedRun:
 
     largest   the largest clusters: (name of the kept document, copies)
     examples  removed documents: (name, name of the witness, similarity)
+    options   the matching options, with what the run has counted
     """
 
     record: dict[str, Any]
     largest: list[tuple[str, int]]
     examples: list[tuple[str, str, float]]
+    options: Options
 
 
 @dataclass
@@ -135,7 +137,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             **job.described_columns,
             "within": columns.within,
             "distinguish": str(options.distinguish),
-            **({} if options.vectors is None else {"vectors": options.vectors.stated}),
+            **({} if options.vectors is None else options.vectors.stated),
             "workers": job.workers,
             "pairs": job.pairs,
             "kept_files": job.kept,
@@ -430,4 +432,4 @@ def finish_run(
     }
     write_json(folder / RUN_FILE, described)
     job.finish(folder)
-    return FinishedRun(described, summary.largest, summary.examples)
+    return FinishedRun(described, summary.largest, summary.examples, job.options)

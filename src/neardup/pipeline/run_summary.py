@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from neardup.corpus.folders import describe_reasons
 from neardup.errors import TooManyRejected
 from neardup.formatting import format_count
-from neardup.options import Options
 from neardup.pipeline.output import RUN_FILE
 from neardup.wording import (
     add_cures,
@@ -36,15 +35,14 @@ if TYPE_CHECKING:
     from neardup.pipeline.record import FinishedRun
 
 
-def format_summary(finished: FinishedRun, options: Options, page: str | Path | None) -> str:
+def format_summary(finished: FinishedRun, page: str | Path | None) -> str:
     """Return the summary that is printed at the end of a run.
 
     Args:
         finished: The run.
-        options: Its matching options.
         page: Where its report is, if it has one.
     """
-    record = finished.record
+    record, options = finished.record, finished.options
     counts = {
         name: record["counts"][name]
         for name in ("documents", "kept", "removed", "identical", "rejected")

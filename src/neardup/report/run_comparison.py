@@ -49,14 +49,13 @@ def options_of_run(record: dict[str, Any]) -> Options | None:
         return None
     parameters = record["parameters"]
     given = {name: parameters[name] for name in PARAMETERS if parameters.get(name) is not None}
-    given_vectors = parameters.get("vectors")
     if not {"tables", "hamming"} & given.keys() and record["spec"]["unit"] != VECTOR:
         given |= {name: parameters[name] for name in ("bands", "rows")}
     return Options(
         spec=Spec.from_json(json.dumps(record["spec"])),
         strip=parse_strip(parameters.get("strip") or None),
         distinguish=parse_distinguish(parameters.get("distinguish") or None),
-        vectors=VectorSignal.of_stated(given_vectors) if given_vectors else None,
+        vectors=VectorSignal.of_stated(parameters),
         **given,
     )
 

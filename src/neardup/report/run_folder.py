@@ -30,6 +30,7 @@ from neardup.measure_table import MEASURES
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_progress import no_run_error
 from neardup.source_counts import SourceCounts
+from neardup.vector_signal import parse_planes
 
 LONGEST_REASON: Final = 100
 
@@ -249,6 +250,8 @@ def _shown(values: dict[str, Any]) -> dict[str, str]:
 
 
 def _curve(parameters: dict[str, Any], spec: dict[str, Any]) -> Meeting | None:
+    if parameters.get("role") == "alone":
+        return parse_planes(parameters["planes"])
     if "hamming" in parameters:
         blocks = Blocks(int(spec["slots"]), int(parameters["hamming"]), int(parameters["blocks"]))
         return ByJaccard(blocks) if parameters.get("verify") == "exact" else blocks

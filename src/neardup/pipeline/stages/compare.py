@@ -120,7 +120,6 @@ class PairComparer:
         documents = self._sets.documents()
         return documents, self._work.load(documents)
 
-
     def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
         """Return the similarity of the texts and the cosine of each pair of ranks, a row each."""
         left, right = self._ranking.documents(left), self._ranking.documents(right)

@@ -260,7 +260,10 @@ def connect_components(
 
 
 def _list_removed(
-    parent: NDArray[np.uint32], state: NDArray[np.uint8], new: int, compare: PairComparer | LexicalComparer
+    parent: NDArray[np.uint32],
+    state: NDArray[np.uint8],
+    new: int,
+    compare: PairComparer | LexicalComparer,
 ) -> Iterator[Records]:
     """Yield the removed documents with their roots and similarities; clear their kept bits."""
     for start in range(new, len(parent), PAIRS_AT_ONCE):

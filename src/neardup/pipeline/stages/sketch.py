@@ -344,8 +344,10 @@ def _count_frequent(
         )
     options = job.options.weighing(frequencies.stated)
     job = replace(job, options=options, frequencies=frequencies)
-    return job if job.options.vectors is None else _count_vectors(
-        job, folder, shards, earlier, progress
+    return (
+        job
+        if job.options.vectors is None
+        else _count_vectors(job, folder, shards, earlier, progress)
     )
 
 
@@ -369,9 +371,7 @@ def _count_vectors(
     def lay_out() -> VectorLayout:
         counts: VectorCounts | None = None
         if counts_vectors(job.options, spec):
-            counts = _count(
-                job, shards, VectorCounts, add_vectors, "counting vectors", progress
-            )
+            counts = _count(job, shards, VectorCounts, add_vectors, "counting vectors", progress)
         return lay_out_vectors(job.options, dimension, counts, before)
 
     layout = load_or_make(folder / "vectors", LAYOUT_FILE, key, _read_layout, lay_out)

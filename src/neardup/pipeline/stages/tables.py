@@ -21,10 +21,10 @@ from neardup.corpus.read import parse_rows
 from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
+from neardup.explanation import name_signals
 from neardup.formats import tables
 from neardup.formats.blocks import remove_abandoned
 from neardup.formats.tables import TableWriter, to_arrow
-from neardup.explanation import name_signals
 from neardup.options import Options
 from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance

@@ -22,7 +22,12 @@ from neardup.pipeline.stages.compare import LexicalComparer, PairComparer
 from neardup.pipeline.stages.decide import decide_documents
 from neardup.pipeline.stages.rank import RankedDocuments, rank_and_collapse
 from neardup.pipeline.stages.removed import RemovedDocuments, collect_removed
-from neardup.pipeline.stages.tables import CatalogueLookup, removed_columns, signal_columns, write_samples
+from neardup.pipeline.stages.tables import (
+    CatalogueLookup,
+    removed_columns,
+    signal_columns,
+    write_samples,
+)
 from neardup.runtime import Progress
 
 FOLDER = "undistinguished"
