@@ -47,7 +47,8 @@ EVEN = [row if row is None or len(row) == 3 else None for row in ROWS]
 
 def joined(batches: Sequence[Documents]) -> Documents:
     """Return all documents as one batch; its texts must be null exactly where rejected."""
-    rejected, start = {}, 0
+    rejected: dict[int, str] = {}
+    start = 0
     for batch in batches:
         assert batch.vectors is not None
         assert batch.vectors.shape[0] == len(batch) == len(batch.ids)

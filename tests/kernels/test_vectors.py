@@ -1,4 +1,4 @@
-"""The cosine, quantised vectors, centres, signs and their keys equal their slow twins, bit for bit."""
+"""Cosines, quantised vectors, sums, signs and their keys equal their slow twins, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs, keep lists and components by vectors, alone and beside shingles, equal their slow twins."""
+"""Pairs, keep lists and components by vectors, and by sets and vectors, equal their slow twins."""
 
 from __future__ import annotations
 

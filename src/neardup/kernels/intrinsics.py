@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -184,44 +185,47 @@ def dot_products(typing: Any, one: Any, a: Any, other: Any, b: Any, count: Any) 
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide, word = ir.DoubleType(), ir.IntType(64)
-        x = _pointer(context, builder, signature.args[0], args[0], args[1], 32)
-        y = _pointer(context, builder, signature.args[2], args[2], args[3], 32)
-        x, y = (builder.bitcast(at, ir.FloatType().as_pointer()) for at in (x, y))
-        sums = [
-            cgutils.alloca_once_value(builder, ir.Constant(_LANES, [0.0] * LANES)) for _ in range(3)
-        ]
-
-        def add(first: Any, second: Any, join: Any) -> None:
-            for place, (p, q) in zip(
-                sums, ((first, second), (first, first), (second, second)), strict=True
-            ):
-                builder.store(join(builder.load(place), builder.fmul(p, q)), place)
-
-        blocks = builder.udiv(args[4], word(LANES))
-        with cgutils.for_range(builder, blocks) as loop:
-            at, narrow = builder.mul(loop.index, word(LANES)), ir.VectorType(ir.FloatType(), LANES)
-            loaded = [
-                builder.load(builder.bitcast(builder.gep(row, [at]), narrow.as_pointer()), align=4)
-                for row in (x, y)
-            ]
-            add(*(builder.fpext(row, _LANES) for row in loaded), builder.fadd)
-        done = builder.mul(blocks, word(LANES))
-        with cgutils.for_range(builder, builder.sub(args[4], done)) as loop:
-            at, lane = builder.add(done, loop.index), loop.index
-
-            def join(lanes: Any, product: Any) -> Any:
-                added = builder.fadd(builder.extract_element(lanes, lane), product)
-                return builder.insert_element(lanes, added, lane)
-
-            add(
-                *(builder.fpext(builder.load(builder.gep(row, [at])), wide) for row in (x, y)), join
+        rows = [
+            builder.bitcast(
+                _pointer(context, builder, signature.args[of], args[of], args[of + 1], 32),
+                ir.FloatType().as_pointer(),
             )
-        found = [_sum_lanes(builder, builder.load(place)) for place in sums]
+            for of in (0, 2)
+        ]
+        found = _sum_products(builder, rows, args[4])
         return context.make_tuple(builder, signature.return_type, found)
 
-    result = types.UniTuple(types.float64, 3)
+    result: Any = types.UniTuple(types.float64, 3)  # type: ignore[no-untyped-call]
     return result(one, types.int64, other, types.int64, types.int64), generate
+
+
+def _sum_products(builder: Any, rows: list[Any], count: Any) -> list[Any]:
+    """Return the sums of the products first * second, first * first and second * second."""
+    word, narrow = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
+    zeros: Any = ir.Constant(_LANES, [0.0] * LANES)
+    sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(3)]  # type: ignore[no-untyped-call]
+
+    def add(numbers: list[Any], join: Callable[[Any, Any], Any]) -> None:
+        for place, (p, q) in zip(sums, ((0, 1), (0, 0), (1, 1)), strict=True):
+            product = builder.fmul(numbers[p], numbers[q])
+            builder.store(join(builder.load(place), product), place)
+
+    blocks = builder.udiv(count, word(LANES))
+    with cgutils.for_range(builder, blocks) as loop:
+        at = builder.mul(loop.index, word(LANES))
+        places = [builder.bitcast(builder.gep(row, [at]), narrow.as_pointer()) for row in rows]
+        add([builder.fpext(builder.load(one, align=4), _LANES) for one in places], builder.fadd)
+    done = builder.mul(blocks, word(LANES))
+    with cgutils.for_range(builder, builder.sub(count, done)) as loop:
+        lane, at = loop.index, builder.add(done, loop.index)
+
+        def join(lanes: Any, product: Any) -> Any:
+            added = builder.fadd(builder.extract_element(lanes, lane), product)
+            return builder.insert_element(lanes, added, lane)
+
+        wide = ir.DoubleType()
+        add([builder.fpext(builder.load(builder.gep(row, [at])), wide) for row in rows], join)
+    return [_sum_lanes(builder, builder.load(place)) for place in sums]
 
 
 @intrinsic

@@ -78,7 +78,7 @@ def direction(plane: int, dimension: int, seed: int) -> list[int]:
 
 
 def signs(vector: Sequence[float], middle: Sequence[int], planes: int, seed: int) -> list[int]:
-    """Return for each plane 1 if the quantised vector, from the centre, lies along its direction."""
+    """Return for each plane 1 if the quantised vector is along its direction, from the centre."""
     moved = [q - c for q, c in zip(quantised(vector), middle, strict=True)]
     along = (direction(plane, len(vector), seed) for plane in range(planes))
     return [int(sum(a * b for a, b in zip(moved, one, strict=True)) >= 0) for one in along]
