@@ -68,9 +68,12 @@ def split_names(name: str) -> list[str]:
 
 
 def needed_fields(columns: Columns, names: Sequence[str]) -> list[str]:
-    """Return the fields that must be read, each once; the values of folders are not read."""
+    """Return the fields that must be read, each once; the values of folders are not read.
+
+    If none must be, it is the first one: rows without columns could not be counted.
+    """
     parts = (part for option in columns.asked() for part in parts_of(columns, option, names))
-    return list(dict.fromkeys(part for part in parts if part in names))
+    return list(dict.fromkeys(part for part in parts if part in names)) or list(names[:1])
 
 
 def top_level(fields: Iterable[str], names: Sequence[str]) -> list[str]:
