@@ -101,8 +101,8 @@ class VectorFile:
         """
         if count != len(self):
             raise InputError(
-                f"{self.path} has {len(self):,} vectors for {count:,} documents: it needs a row for "
-                "each document of all inputs, in their order, also for those without a text"
+                f"{self.path} has {len(self):,} vectors for {count:,} documents: it needs a row "
+                "for each document of all inputs, in their order, also for those without a text"
             )
 
 
