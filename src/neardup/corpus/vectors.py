@@ -262,7 +262,7 @@ def _wrong_size(size: int, dimension: int) -> str:
 
 
 def _to_float32(numbers: NDArray[Any]) -> Matrix:
-    if numbers.dtype in (np.int64, np.uint64):
+    if numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 8:
         # By way of float64, as numbers of JSON and of Python are, so that all round alike.
         numbers = numbers.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
