@@ -89,7 +89,7 @@ class Comparison:
         return self
 
     def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
-        """Return the similarity of the texts and the cosine of the vectors of each pair, a row each.
+        """Return the similarity of the texts and the cosine of each pair, a row each.
 
         Args:
             left: A candidate of each pair.

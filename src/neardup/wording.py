@@ -129,7 +129,7 @@ def explain_kept(name: Any, copies: int, decision: str | None = None) -> Verdict
 def explain_vetoed(
     options: Options, name: Any, copies: int, witness: Any, similarity: float
 ) -> Verdict:
-    """Return the verdict about a document that is kept only because of `distinguish` or `unless`."""
+    """Return the verdict about a document that only `distinguish` or `unless` keeps."""
     sentence = (
         f"{explain_kept(name, copies).sentence}; without {options.veto} it "
         f"would be removed: {format_similarity(similarity)} similar to {witness!r}"

@@ -213,8 +213,8 @@ def collect_removed(
 
     A copy of a removed document gets that document's witness. Documents before `first_new` are of
     an earlier corpus, of which nothing is removed. Return the documents that were decided to be
-    kept, and are removed with --keep none. `numbers` returns both similarities of pairs of ranks, if
-    there are two signals.
+    kept, and are removed with --keep none. `numbers` returns both similarities of pairs of ranks,
+    if there are two signals.
     """
     removed, identical = SortedStream(decided), SortedStream(iter(copies))
     known = np.empty(0, np.uint64), np.empty(0), np.empty(0)

@@ -74,8 +74,8 @@ def write_removed(
 ) -> int:
     """Write removed.parquet: every removed document and its witness, in input order.
 
-    With decisions, also which of them removed it; with two signals, which of them did. Return how many of the witnesses are before
-    `first_new`, in an earlier corpus.
+    With decisions, also which of them removed it; with two signals, which of them did. Return how
+    many of the witnesses are before `first_new`, in an earlier corpus.
     """
     by_earlier = 0
     schema = tables.REMOVED if overrides is None else tables.REMOVED_DECIDED
