@@ -540,8 +540,8 @@ def dedup(
     if max_removed_per_source is not None and source is None:
         raise ParameterError("max_removed_per_source needs the column of the sources: pass source=")
     columns = columns_of_vectors(chosen, columns)
-    counted = chosen.strip.lines is not None or chosen.weights == "tf-idf"
-    if counted or chosen.vectors is not None:
+    counts_texts = chosen.strip.lines is not None or chosen.weights == "tf-idf"
+    if counts_texts or chosen.vectors is not None:
         require_rereadable(data)
     ignored = find_ignored_lines(lambda: read_data(data, columns), chosen, secret)
     chosen = chosen.ignoring(ignored.digest)
