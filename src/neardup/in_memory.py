@@ -30,7 +30,6 @@ from neardup.formats.spool import Spool
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.lsh.buckets import Buckets, group_by_key
-from neardup.lsh.planes import VectorCounts
 from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
 from neardup.option_table import MatchingOptions
 from neardup.options import KeepPolicy, Options, parse_strip
@@ -53,7 +52,7 @@ from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingle_documents
 from neardup.vector_layout import (
-    add_vectors,
+    CountedVectors,
     columns_of_vectors,
     counts_vectors,
     find_dimension,
@@ -465,12 +464,12 @@ def find_layout(
         return options, columns, VectorCentre()
     dimension = find_dimension(read(columns), columns)
     columns = replace(columns, dimension=dimension)
-    counts = None
+    counted = None
     if counts_vectors(options):
-        counts = VectorCounts()
+        counted = CountedVectors(dimension)
         for documents in read(columns):
-            add_vectors(counts, documents)
-    layout = lay_out_vectors(options, dimension, counts)
+            counted.add(documents)
+    layout = lay_out_vectors(options, dimension, counted)
     return layout.apply(options, dimension), columns, layout.centre
 
 

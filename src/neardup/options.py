@@ -32,7 +32,7 @@ from neardup.lsh.curve import (
     meeting_by,
 )
 from neardup.lsh.joined import JoinedTables
-from neardup.lsh.planes import Planes
+from neardup.lsh.plane_curve import PlaneCurve
 from neardup.measure_table import BAGS, CHOICES, MEASURES, Measure, exact_measure
 from neardup.option_table import (
     CLUSTER,
@@ -397,21 +397,24 @@ class Options:
             return self
         return replace(self, spec=replace(self.spec, weights=stated))
 
-    def laid_out(self, dimension: int, planes: Planes | None, centre: str, bits: int) -> Options:
+    def laid_out(self, dimension: int, curve: PlaneCurve | None, centre: str, bits: int) -> Options:
         """Return these options for vectors that were counted.
 
         Args:
             dimension: The numbers of a vector.
-            planes: The bands; None if vectors find no candidates.
+            curve: The bands of planes, and what they find; None if vectors find no candidates.
             centre: The digest of the vector that is subtracted from all.
             bits: The planes of a sketch, of which the bands use the first ones.
         """
         assert self.vectors is not None  # noqa: S101  # of documents with vectors
-        stated = f"{dimension}x{bits}:{centre}" if planes else f"{dimension}x0:{NO_CENTRE}"
+        stated = f"{dimension}x{bits}:{centre}" if curve else f"{dimension}x0:{NO_CENTRE}"
         spec = replace(self.spec, vectors=stated)
         if self.spec.of_vectors:
             spec = replace(spec, slots=bits)
-        return replace(self, spec=spec, vectors=replace(self.vectors, planes=planes))
+        if curve is None:
+            return replace(self, spec=spec)
+        signal = replace(self.vectors, planes=curve.planes, points=curve.points)
+        return replace(self, spec=spec, vectors=signal)
 
     @property
     def unvetoed(self) -> Options:
@@ -474,7 +477,7 @@ class Options:
     def meeting(self) -> Meeting:
         """The probability that two documents become candidates, by their similarity."""
         if self.spec.of_vectors and self.vectors is not None:
-            return self.vectors.tables
+            return self.vectors.meeting
         if isinstance(self.hash_tables, Blocks):
             return ByJaccard(self.hash_tables) if self.verify == "exact" else self.hash_tables
         return meeting_by(self.exact_measure, self.curve)

@@ -8,49 +8,61 @@ settled the centre and the number of planes already.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.vectors import with_dimension
 from neardup.errors import ParameterError, UsageError
 from neardup.framing import seal, unseal
-from neardup.lsh.planes import Planes, VectorCounts, plan_planes
+from neardup.lsh.plane_curve import PlaneCurve
+from neardup.lsh.plane_plan import UNIT, PlanePlan, Surroundings, plan_planes
+from neardup.lsh.planes import Planes
+from neardup.lsh.vector_counts import VectorCounts
 from neardup.options import Options
 from neardup.sketch.centre import VectorCentre
-from neardup.sketch.hyperplane import quantise_centre
-from neardup.sketcher import pack_vectors
 from neardup.spec import Spec
-from neardup.text.shingle import hash_unit_sequences
 from neardup.vector_signal import NO_CENTRE
 
 ENDING = ".npy"
 MAGIC = b"ndl1" + bytes(4)
+HEAD = 16
+WORD = 64
+"""Planes of a sketch are so many or a multiple: their signs are stored in words."""
 
 
 @dataclass(frozen=True, eq=False)
 class VectorLayout:
-    """The planes and the centre of vectors; no planes where vectors find no candidates."""
+    """The planes and the centre of vectors; no curve where vectors find no candidates.
 
-    planes: Planes | None = None
+    Attributes:
+        curve: The bands of planes, and what they find.
+        centre: The centre of the planes.
+    """
+
+    curve: PlaneCurve | None = None
     centre: VectorCentre = field(default_factory=VectorCentre)
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `from_bytes` reads."""
-        planes = json.dumps(None if self.planes is None else asdict(self.planes)).encode()
-        return seal(MAGIC + len(planes).to_bytes(8, "little") + planes + self.centre.to_bytes())
+        curve = json.dumps(None if self.curve is None else asdict(self.curve)).encode()
+        return seal(MAGIC + len(curve).to_bytes(8, "little") + curve + self.centre.to_bytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VectorLayout:
         """Return the layout of bytes that `to_bytes` made; raise `FormatError` for others."""
-        body = unseal(data, MAGIC, "a layout of vectors", 16)
-        end = 16 + int.from_bytes(body[8:16], "little")
-        planes = json.loads(body[16:end])
-        centre = VectorCentre.from_bytes(body[end:])
-        return cls(None if planes is None else Planes(**planes), centre)
+        body = unseal(data, MAGIC, "a layout of vectors", HEAD)
+        end = HEAD + int.from_bytes(body[len(MAGIC) : HEAD], "little")
+        stated, centre = json.loads(body[HEAD:end]), VectorCentre.from_bytes(body[end:])
+        if stated is None:
+            return cls(None, centre)
+        points = tuple((cosine, found) for cosine, found in stated["points"])
+        return cls(PlaneCurve(Planes(**stated["planes"]), points), centre)
 
     def apply(self, options: Options, dimension: int, bits: int | None = None) -> Options:
         """Return options with this layout.
@@ -58,13 +70,45 @@ class VectorLayout:
         Args:
             options: The options of a run with vectors.
             dimension: The numbers of a vector.
-            bits: The planes of a sketch; None for those of the bands.
+            bits: The planes of a sketch; None for those of the bands, in whole words.
         """
-        planes = self.planes
-        if planes is None:
+        if self.curve is None:
             return options.laid_out(dimension, None, NO_CENTRE, 0)
+        whole = -(-self.curve.planes.bits // WORD) * WORD
         digest = self.centre.digest
-        return options.laid_out(dimension, planes, digest, planes.bits if bits is None else bits)
+        return options.laid_out(dimension, self.curve, digest, whole if bits is None else bits)
+
+
+class CountedVectors:
+    """Counts the vectors of documents, on any number of threads.
+
+    Args:
+        dimension: The numbers of a vector.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self._lock = threading.Lock()
+        self.counts = VectorCounts(dimension)
+
+    def add(self, documents: Documents) -> None:
+        """Count the vectors of documents; those that are rejected have none."""
+        if documents.vectors is not None and documents.vectors.shape[1]:
+            with self._lock:
+                self.counts.add(documents.vectors)
+
+    def merge(self, other: CountedVectors) -> None:
+        """Add the counts of other documents."""
+        with self._lock:
+            self.counts.merge(other.counts)
+
+    def __reduce__(self) -> tuple[Callable[[VectorCounts], CountedVectors], tuple[VectorCounts]]:
+        return CountedVectors._of, (self.counts,)
+
+    @classmethod
+    def _of(cls, counts: VectorCounts) -> CountedVectors:
+        counted = cls(counts.dimension)
+        counted.counts = counts
+        return counted
 
 
 def find_dimension(batches: Iterable[Documents], columns: Columns) -> int:
@@ -91,21 +135,10 @@ def counts_vectors(options: Options, earlier: Spec | None = None) -> bool:
     return signal.planes is None or (signal.centre is None and earlier is None)
 
 
-def add_vectors(counts: VectorCounts, documents: Documents) -> None:
-    """Count the vectors of documents, those without one left out.
-
-    Args:
-        counts: The counts.
-        documents: The documents, with vectors.
-    """
-    if documents.vectors is not None and documents.vectors.shape[1]:
-        counts.add(documents.vectors, hash_unit_sequences(pack_vectors(documents.vectors)))
-
-
 def lay_out_vectors(
     options: Options,
     dimension: int,
-    counts: VectorCounts | None,
+    counted: CountedVectors | None,
     earlier: tuple[Spec, VectorCentre] | None = None,
 ) -> VectorLayout:
     """Return the planes of the vectors, and their centre.
@@ -113,34 +146,46 @@ def lay_out_vectors(
     Args:
         options: The options of a run with vectors.
         dimension: The numbers of a vector.
-        counts: The counted vectors; None if `counts_vectors` says that there is no need.
+        counted: The counted vectors; None if `counts_vectors` says that there is no need.
         earlier: The specification and the centre of an earlier corpus.
     """
     signal = options.vectors
     assert signal is not None  # noqa: S101  # the caller has vectors
     if not signal.finds:
         return VectorLayout()
+    centre = None
     if earlier is not None:
-        centre = earlier[1]
+        centre = earlier[1].numbers
     elif signal.centre is not None:
         centre = read_centre(signal.centre, dimension)
-    else:
-        assert counts is not None  # noqa: S101  # see `counts_vectors`
-        centre = VectorCentre(counts.centre(dimension))
     most = None if earlier is None else earlier[0].planes
-    planes = signal.planes
-    if planes is None:
-        assert counts is not None  # noqa: S101  # see `counts_vectors`
-        planes = plan_planes(signal.threshold, options.recall, counts, centre.numbers, most)
-    elif most is not None and planes.bits > most:
+    if signal.planes is not None:
+        _check_planes(signal.planes, most)
+    if counted is None:
+        assert signal.planes is not None and centre is not None  # noqa: S101
+        return VectorLayout(PlaneCurve(signal.planes), VectorCentre(centre))
+    counts = counted.counts
+    if signal.planes is None:
+        plan = plan_planes(signal.threshold, options.recall, counts, centre)
+        _check_planes(plan.planes, most)
+    else:
+        centre = counts.centre if centre is None else centre
+        around = Surroundings.measure(counts, centre, signal.threshold)
+        plan = PlanePlan(signal.planes, around, signal.threshold)
+    return VectorLayout(PlaneCurve.of_plan(plan), VectorCentre(plan.centre))
+
+
+def _check_planes(planes: Planes, most: int | None) -> None:
+    """Refuse more planes than an earlier corpus was sketched by."""
+    if most is not None and planes.bits > most:
         raise ParameterError(
-            f"--planes {planes.bands}x{planes.rows} needs {planes.bits} planes, and the earlier "
-            f"corpus was sketched by {most}: use fewer, or give its files themselves"
+            f"{planes} are more than the {most} planes by which the earlier corpus was sketched: "
+            "use a higher cosine or a lower recall, give fewer with --planes BxR, or give the "
+            "files of the earlier corpus"
         )
-    return VectorLayout(planes, centre)
 
 
-def read_centre(name: str, dimension: int) -> VectorCentre:
+def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
     """Return the centre that the option names: zeros for `none`, else that of an .npy file.
 
     Args:
@@ -148,7 +193,7 @@ def read_centre(name: str, dimension: int) -> VectorCentre:
         dimension: The numbers of a vector.
     """
     if name == NO_CENTRE:
-        return VectorCentre(np.zeros(dimension, np.int16))
+        return np.zeros(dimension, np.int16)
     path = Path(name)
     try:
         values = np.load(path, allow_pickle=False)
@@ -163,7 +208,8 @@ def read_centre(name: str, dimension: int) -> VectorCentre:
             f"--centre {name}: it must have {dimension} numbers, as the vectors have: give the "
             "mean of vectors of length 1"
         )
-    return VectorCentre(quantise_centre(values.astype(np.float64)))
+    quantised = np.rint(np.clip(values.astype(np.float64), -1.0, 1.0) * UNIT)
+    return quantised.astype(np.int16)
 
 
 def columns_of_vectors(options: Options, columns: Columns) -> Columns:

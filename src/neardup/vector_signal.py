@@ -8,11 +8,12 @@ similar by their shingles are no duplicates if their vectors are not similar too
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from neardup.errors import ParameterError
+from neardup.lsh.plane_curve import PlaneCurve
 from neardup.lsh.planes import Planes
 from neardup.option_table import VectorOptions, all_rows, options_of
 from neardup.spec import check_number, suggest_share
@@ -41,6 +42,7 @@ class VectorSignal:
             were counted; None before that, and in the role `unless`, which finds none.
         centre: The file of the centre that is subtracted from vectors, or `none`; None for their
             mean.
+        points: Of the curve by which the planes find vectors, if these were counted.
     """
 
     column: str
@@ -48,6 +50,7 @@ class VectorSignal:
     threshold: float
     planes: Planes | None = None
     centre: str | None = None
+    points: tuple[tuple[float, float], ...] = ()
 
     @property
     def option(self) -> str:
@@ -65,6 +68,11 @@ class VectorSignal:
         return self.planes or ASSUMED
 
     @property
+    def meeting(self) -> PlaneCurve:
+        """The probability that two vectors of a cosine share a band of planes."""
+        return PlaneCurve(self.tables, self.points)
+
+    @property
     def stated(self) -> dict[str, Any]:
         """The fields by name, for run.json and the keys of files."""
         planes = None if self.planes is None else f"{self.planes.bands}x{self.planes.rows}"
@@ -77,11 +85,14 @@ class VectorSignal:
         }
 
     @classmethod
-    def of_stated(cls, stated: Mapping[str, Any]) -> VectorSignal | None:
+    def of_stated(
+        cls, stated: Mapping[str, Any], points: Iterable[Iterable[float]] = ()
+    ) -> VectorSignal | None:
         """Return the signal that `stated` has described; None if there are no vectors.
 
         Args:
             stated: These fields among others.
+            points: Of the curve.
         """
         if stated.get("vectors") is None:
             return None
@@ -92,6 +103,7 @@ class VectorSignal:
             stated["cosine"],
             None if planes is None else parse_planes(planes),
             stated["centre"],
+            tuple((float(cosine), float(found)) for cosine, found in points),
         )
 
 

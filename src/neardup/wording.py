@@ -326,10 +326,10 @@ def format_second_signal(options: Options) -> list[str]:
             f"vectors             only if the cosine of those in {signal.column!r} is at least "
             f"{signal.threshold:g} too"
         ]
-    recall = signal.tables.probability(signal.threshold)
+    recall = signal.meeting.probability(signal.threshold)
     return [
         f"vectors             also if the cosine of those in {signal.column!r} is at least "
-        f"{signal.threshold:g}, {signal.tables}: predicted recall at it {recall:.4f}"
+        f"{signal.threshold:g}, {signal.meeting}: predicted recall at it {recall:.4f}"
     ]
 
 

@@ -173,6 +173,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             "false_candidate_rate": meeting.false_positive_rate(options.threshold),
             **_predict_vectors(options),
         },
+        **({"vector_curve": options.vectors.points} if options.vectors is not None else {}),
         "metrics": {
             "candidate_pairs_per_doc": verified / max(counts.documents, 1),
             "verify_drop_rate": (verified - counts.tally.similar) / max(verified, 1),
@@ -227,7 +228,7 @@ def _predict_vectors(options: Options) -> dict[str, float]:
     signal = options.vectors
     if signal is None or not signal.finds or options.spec.of_vectors:
         return {}
-    return {"recall_at_cosine": signal.tables.probability(signal.threshold)}
+    return {"recall_at_cosine": signal.meeting.probability(signal.threshold)}
 
 
 def measure_empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:

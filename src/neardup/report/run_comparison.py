@@ -55,7 +55,7 @@ def options_of_run(record: dict[str, Any]) -> Options | None:
         spec=Spec.from_json(json.dumps(record["spec"])),
         strip=parse_strip(parameters.get("strip") or None),
         distinguish=parse_distinguish(parameters.get("distinguish") or None),
-        vectors=VectorSignal.of_stated(parameters),
+        vectors=VectorSignal.of_stated(parameters, record.get("vector_curve", ())),
         **given,
     )
 

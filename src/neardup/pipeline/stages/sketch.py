@@ -26,7 +26,6 @@ from neardup.errors import InputError, RowError
 from neardup.first_look import FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
-from neardup.lsh.planes import VectorCounts
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.disk_estimate import check_disk
@@ -49,7 +48,12 @@ from neardup.sketcher import Sketcher
 from neardup.spec import VECTOR
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import FrequentLines, IgnoredLines, LineCounts
-from neardup.vector_layout import VectorLayout, add_vectors, counts_vectors, lay_out_vectors
+from neardup.vector_layout import (
+    CountedVectors,
+    VectorLayout,
+    counts_vectors,
+    lay_out_vectors,
+)
 
 CANDIDATE_SHARE = 0.3
 """About the share of documents that share a bucket with others: 0.1 on posts, 0.3 on manuals."""
@@ -369,10 +373,11 @@ def _count_vectors(
     key = digest(keys, stated, job.options.recall, None if spec is None else spec.vectors)
 
     def lay_out() -> VectorLayout:
-        counts: VectorCounts | None = None
+        counted: CountedVectors | None = None
         if counts_vectors(job.options, spec):
-            counts = _count(job, shards, VectorCounts, add_vectors, "counting vectors", progress)
-        return lay_out_vectors(job.options, dimension, counts, before)
+            begin = partial(CountedVectors, dimension)
+            counted = _count(job, shards, begin, CountedVectors.add, "counting vectors", progress)
+        return lay_out_vectors(job.options, dimension, counted, before)
 
     layout = load_or_make(folder / "vectors", LAYOUT_FILE, key, _read_layout, lay_out)
     bits = None if spec is None else spec.planes
