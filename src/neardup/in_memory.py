@@ -493,7 +493,8 @@ def dedup(
 
     Args:
         data: A list of strings, of dicts or of lists of token ids; or a table: pandas, Polars,
-            PyArrow, Hugging Face, anything with the Arrow stream interface.
+            PyArrow, Hugging Face, anything with the Arrow stream interface; or, with `cosine`, a
+            NumPy matrix, of which each row is a vector.
         text: The column of the table that contains the documents; a field inside of one
             (`"doc.text"`), or several (`["title", "body"]`), joined by a blank line.
         id: The column that names them; by default `id` if there is one, else their positions.
@@ -520,6 +521,8 @@ def dedup(
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
     secret = to_key(key)
+    if isinstance(data, np.ndarray) and data.ndim == 2 and options.get("cosine") is not None:
+        options.setdefault("vectors", "vectors")  # a matrix has no other columns
     chosen = Options.of(key=secret, **options)
     said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:

@@ -272,6 +272,10 @@ class Options:
             raise ParameterError(
                 "a Spec of vectors alone goes with --vectors: make both with Options.of"
             )
+        if not self.spec.of_vectors and signal is not None and self.spec.sketch not in MAKE:
+            raise ParameterError(
+                f"--{signal.role} goes with sets of shingles: use --sketch {' or '.join(MAKE)}"
+            )
         if self.verify != "exact":
             raise ParameterError("vectors are compared exactly: leave out --verify")
         if self.keep_policy.name == "longest" and self.spec.of_vectors:
@@ -281,10 +285,6 @@ class Options:
         if self.spec.of_vectors or signal is None:
             return
         flag = f"--{signal.role}"
-        if self.spec.sketch not in MAKE:
-            raise ParameterError(
-                f"{flag} goes with sets of shingles: use --sketch {' or '.join(MAKE)}"
-            )
         if self.measure != CHOICES[0]:
             raise ParameterError(f"{flag} goes with {CHOICES[0]}: leave out --measure")
         if self.spec.narrow:

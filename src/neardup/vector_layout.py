@@ -165,6 +165,8 @@ def lay_out_vectors(
         assert signal.planes is not None and centre is not None  # noqa: S101
         return VectorLayout(PlaneCurve(signal.planes), VectorCentre(centre))
     counts = counted.counts
+    if not counts.documents:
+        return VectorLayout(PlaneCurve(signal.tables), VectorCentre(counts.centre))
     if signal.planes is None:
         plan = plan_planes(signal.threshold, options.recall, counts, centre)
         _check_planes(plan.planes, most)

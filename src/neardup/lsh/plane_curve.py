@@ -31,8 +31,8 @@ class PlaneCurve(Meeting):
         points: Cosines from 0 to 1, ascending, each with the probability; none if no vectors were
             counted.
 
-    >>> round(PlaneCurve(Planes(20, 8)).probability(0.95), 4)
-    0.9999
+    >>> round(PlaneCurve(Planes(20, 16)).probability(0.95), 4)
+    0.9819
     """
 
     planes: Planes
