@@ -168,8 +168,8 @@ class TextOptions(TypedDict, total=False):
             "How texts are normalised before they are compared: conservative keeps upper and lower "
             "case apart; plain is standard without invisible characters inside words and without "
             "the vowel marks of Arabic and Hebrew; aggressive also folds accents, digits and "
-            "compatibility forms, but keeps invisible characters; look-alikes is aggressive without "
-            "them, and folds characters that pass for a Latin letter.",
+            "compatibility forms; look-alikes does that, too, drops invisible characters, and "
+            "folds letters that pass for Latin ones.",
             default="standard",
             metavar="PROFILE",
             common=True,

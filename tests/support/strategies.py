@@ -17,8 +17,9 @@ def examples(count: int) -> int:
 
 
 # Letters that fold to another length, marks, unspaced scripts, Hangul in pieces, joiners,
-# characters newer than the tables, emoji, every kind of space, letters that pass for Latin ones.
-TROUBLE = "AZaz09_ .,\n\r\t\x00é́ßẞİıſΣσςKȺⱥﬁ١أًकिक्ษกี่你好ひらカーｶ가각ாொ­‍‌️﻿​　 😀𠀀\U000323b0͸ǅŉ½²ⅧаѴΝꓐᎪø🅰\u202e\u3164\u1160"
+# characters newer than the tables, emoji, every kind of space; letters that pass for Latin ones.
+TROUBLE = "AZaz09_ .,\n\r\t\x00é́ßẞİıſΣσςKȺⱥﬁ١أًकिक्ษกี่你好ひらカーｶ가각ாொ­‍‌️﻿​　 😀𠀀\U000323b0͸ǅŉ½²Ⅷ"
+TROUBLE += "аѴΝꓐᎪø🅰\u202e\u3164\u1160"
 
 texts = st.one_of(
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=80),

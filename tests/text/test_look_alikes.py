@@ -16,16 +16,14 @@ from support.strategies import texts
 
 import neardup
 from neardup import reference
-from neardup.reference.text import look_alikes, unicode_tables
+from neardup.reference.text import look_alikes, unicode_tables, whole
 from neardup.spec import Spec
 from neardup.text.shingle import hash_units
 
 LOOK_ALIKES, AGGRESSIVE = Spec(profile="look-alikes"), Spec(profile="aggressive")
 LETTERS = [chr(code) for code in look_alikes()]
 BOTH_CASES = [
-    chr(code)
-    for code in range(0x110000)
-    if unicode_tables().lower.get(code, code) in look_alikes()
+    chr(code) for code in range(0x110000) if unicode_tables().lower.get(code, code) in look_alikes()
 ]
 
 
@@ -49,7 +47,8 @@ def test_every_letter_folds_in_both_cases_and_wherever_it_is():
         for i, text in enumerate(found):
             want = reference.unit_hashes(reference.units(text, spec), spec)
             assert got.data[got.offsets[i] : got.offsets[i + 1]].tolist() == want, ascii(text)
-    letters = {c: chr(look_alikes()[unicode_tables().lower.get(ord(c), ord(c))]) for c in BOTH_CASES}
+    lower = unicode_tables().lower
+    letters = {c: chr(look_alikes()[lower.get(ord(c), ord(c))]) for c in BOTH_CASES}
     assert {c: fold(c) for c in BOTH_CASES} == letters
     assert set(letters.values()) == set(ascii_lowercase)
 
@@ -124,7 +123,7 @@ def test_ascii_text_is_what_it_is_by_aggressive(text):
 )
 def test_what_a_reader_sees_is_what_is_compared(written, meant):
     codes = reference.normalise(written, "look-alikes")
-    assert reference.text.whole([c for c in codes]) == meant
+    assert whole(codes) == meant
 
 
 def test_homoglyphs_in_a_post_are_found():
