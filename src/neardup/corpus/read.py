@@ -20,13 +20,19 @@ from neardup.corpus import archives, columnar, delimited, tar_members, warc, zip
 from neardup.corpus.columns import (
     Source,
     add_folder_values,
-    blank_rows,
     convert_table,
     decode_strings,
     resolve_columns,
     to_strings,
 )
-from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
+from neardup.corpus.documents import (
+    LONGEST,
+    TOO_LONG,
+    Columns,
+    Documents,
+    blank_rows,
+    make_strings,
+)
 from neardup.corpus.encodings import INVALID, UTF8, decode_document, describe_invalid
 from neardup.corpus.fields import (
     MISSING,
@@ -114,6 +120,8 @@ def read_chunks(
 
     Of a part, only the lines that begin in that range of bytes (JSONL), or its row groups.
     """
+    if not file.row.has_lists:
+        _refuse_vectors(file, columns)
     if not file.row.has_columns:
         _refuse_columns(file, columns)
     meter = Meter()
@@ -132,6 +140,7 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
             yield Chunk(tuple(texts), True, stored=length)
             texts, length = [], 0
         if is_text:
+            _refuse_vectors(file, columns)
             _refuse_columns(file, columns)
             texts.append(file)
             length += _stored_size(file)
@@ -139,6 +148,15 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
             yield from read_chunks(file, columns, size)
     if texts:
         yield Chunk(tuple(texts), True, stored=length)
+
+
+def _refuse_vectors(file: InputFile, columns: Columns) -> None:
+    """Raise `UsageError` if a column of vectors is asked for in a file that can't have one."""
+    if columns.vector_column is not None:
+        raise UsageError(
+            f"{file.name} is a {file.format} file, which has no lists of numbers: put the vectors "
+            "and texts into Parquet, Arrow or JSON Lines"
+        )
 
 
 def _refuse_columns(file: InputFile, columns: Columns) -> None:
