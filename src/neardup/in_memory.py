@@ -466,7 +466,7 @@ def find_layout(
     columns = replace(columns, dimension=dimension)
     counted = None
     if counts_vectors(options):
-        counted = CountedVectors(dimension)
+        counted = CountedVectors()
         for documents in read(columns):
             counted.add(documents)
     layout = lay_out_vectors(options, dimension, counted)
@@ -618,7 +618,8 @@ def similarity(
     Args:
         a, b: The texts.
         shingle: What is compared, and how long: `word:5`, `char:8`, `line:1`.
-        text_profile: How texts are normalised: `conservative`, `standard`, `plain` or `aggressive`.
+        text_profile: How texts are normalised: `conservative`, `standard`, `plain`, `aggressive` or
+            `look-alikes`.
         strip: What is removed before, `html`; None for nothing.
         measure: `jaccard`, the shingles in both texts as a share of those in either; or
             `containment`, the share of the shingles of a that are in b.

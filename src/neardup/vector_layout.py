@@ -21,12 +21,13 @@ from neardup.corpus.vectors import with_dimension
 from neardup.errors import ParameterError, UsageError
 from neardup.framing import seal, unseal
 from neardup.lsh.plane_curve import PlaneCurve
-from neardup.lsh.plane_plan import UNIT, PlanePlan, Surroundings, plan_planes
-from neardup.lsh.planes import Planes
-from neardup.lsh.vector_counts import VectorCounts
+from neardup.lsh.planes import PlanePrediction, Planes, VectorCounts, plan_planes
 from neardup.options import Options
 from neardup.sketch.centre import VectorCentre
+from neardup.sketch.hyperplane import quantise_centre
+from neardup.sketcher import pack_vectors
 from neardup.spec import Spec
+from neardup.text.shingle import hash_unit_sequences
 from neardup.vector_signal import NO_CENTRE
 
 ENDING = ".npy"
@@ -80,21 +81,18 @@ class VectorLayout:
 
 
 class CountedVectors:
-    """Counts the vectors of documents, on any number of threads.
+    """Counts the vectors of documents, on any number of threads."""
 
-    Args:
-        dimension: The numbers of a vector.
-    """
-
-    def __init__(self, dimension: int) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.counts = VectorCounts(dimension)
+        self.counts = VectorCounts()
 
     def add(self, documents: Documents) -> None:
         """Count the vectors of documents; those that are rejected have none."""
         if documents.vectors is not None and documents.vectors.shape[1]:
+            contents = hash_unit_sequences(pack_vectors(documents.vectors))
             with self._lock:
-                self.counts.add(documents.vectors)
+                self.counts.add(documents.vectors, contents)
 
     def merge(self, other: CountedVectors) -> None:
         """Add the counts of other documents."""
@@ -106,7 +104,7 @@ class CountedVectors:
 
     @classmethod
     def _of(cls, counts: VectorCounts) -> CountedVectors:
-        counted = cls(counts.dimension)
+        counted = cls()
         counted.counts = counts
         return counted
 
@@ -165,16 +163,14 @@ def lay_out_vectors(
         assert signal.planes is not None and centre is not None  # noqa: S101
         return VectorLayout(PlaneCurve(signal.planes), VectorCentre(centre))
     counts = counted.counts
+    centre = counts.centre(dimension) if centre is None else centre
+    planes = signal.planes
     if not counts.documents:
-        return VectorLayout(PlaneCurve(signal.tables), VectorCentre(counts.centre))
-    if signal.planes is None:
-        plan = plan_planes(signal.threshold, options.recall, counts, centre)
-        _check_planes(plan.planes, most)
-    else:
-        centre = counts.centre if centre is None else centre
-        around = Surroundings.measure(counts, centre, signal.threshold)
-        plan = PlanePlan(signal.planes, around, signal.threshold)
-    return VectorLayout(PlaneCurve.of_plan(plan), VectorCentre(plan.centre))
+        return VectorLayout(PlaneCurve(signal.tables), VectorCentre(centre))
+    if planes is None:
+        planes = plan_planes(signal.threshold, options.recall, counts, centre, most)
+    predicted = PlanePrediction.of(planes, signal.threshold, counts, centre)
+    return VectorLayout(PlaneCurve.of(predicted), VectorCentre(centre))
 
 
 def _check_planes(planes: Planes, most: int | None) -> None:
@@ -210,8 +206,7 @@ def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
             f"--centre {name}: it must have {dimension} numbers, as the vectors have: give the "
             "mean of vectors of length 1"
         )
-    quantised = np.rint(np.clip(values.astype(np.float64), -1.0, 1.0) * UNIT)
-    return quantised.astype(np.int16)
+    return quantise_centre(values.astype(np.float64))
 
 
 def columns_of_vectors(options: Options, columns: Columns) -> Columns:

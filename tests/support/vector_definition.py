@@ -71,7 +71,7 @@ class DefinedAnswer:
             first.setdefault(self._content(v), v)
         unique = sorted(first.values())
         named: dict[Any, int] = {}
-        centre = vectors.centre(self.vectors)
+        centre = [0] * len(self.vectors[0])  # of few vectors
         buckets = [
             [named.setdefault(key, len(named)) for key in self._keys(v, centre)] for v in unique
         ]

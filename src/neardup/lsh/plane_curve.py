@@ -1,7 +1,7 @@
 """The probability that vectors of a cosine share a band of planes, in a form that travels.
 
-`plane_plan.py` predicts it from a sample. A run keeps some points of that curve; without a sample,
-it is that of planes through the origin.
+`planes.py` predicts it from a sample. A run keeps some points of that curve; without a sample, it is
+that of planes through the origin.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from neardup.lsh.angles import angle_agreement
 from neardup.lsh.curve import Meeting
-from neardup.lsh.plane_plan import PlanePlan, angle_agreement
-from neardup.lsh.planes import Planes
+from neardup.lsh.planes import PlanePrediction, Planes
 
 STEPS: Final = 100
 MEASURED: Final = 4_096
@@ -39,13 +39,15 @@ class PlaneCurve(Meeting):
     points: tuple[tuple[float, float], ...] = ()
 
     @classmethod
-    def of_plan(cls, plan: PlanePlan) -> PlaneCurve:
-        """Return points of a plan's curve, that at its threshold among them."""
-        step = -(-len(plan.around.depths) // MEASURED)
-        rough = replace(plan, around=replace(plan.around, depths=plan.around.depths[:: step or 1]))
+    def of(cls, predicted: PlanePrediction) -> PlaneCurve:
+        """Return points of a predicted curve, that at its threshold among them."""
+        around = predicted.around
+        step = max(-(-len(around.depths) // MEASURED), 1)
+        rough = replace(predicted, around=replace(around, depths=around.depths[::step]))
         points = {place / STEPS: rough.probability(place / STEPS) for place in range(STEPS + 1)}
-        points[plan.threshold] = plan.recall
-        return cls(plan.planes, tuple((c, round(points[c], DIGITS)) for c in sorted(points)))
+        points[predicted.threshold] = predicted.recall
+        found = tuple((cosine, round(points[cosine], DIGITS)) for cosine in sorted(points))
+        return cls(predicted.planes, found)
 
     def probability(self, similarity: float) -> float:
         """Return the probability that two documents of this cosine share a bucket."""

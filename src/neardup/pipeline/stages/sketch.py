@@ -375,8 +375,8 @@ def _count_vectors(
     def lay_out() -> VectorLayout:
         counted: CountedVectors | None = None
         if counts_vectors(job.options, spec):
-            begin = partial(CountedVectors, dimension)
-            counted = _count(job, shards, begin, CountedVectors.add, "counting vectors", progress)
+            add = CountedVectors.add
+            counted = _count(job, shards, CountedVectors, add, "counting vectors", progress)
         return lay_out_vectors(job.options, dimension, counted, before)
 
     layout = load_or_make(folder / "vectors", LAYOUT_FILE, key, _read_layout, lay_out)
