@@ -310,6 +310,12 @@ class Spec:
         """
         a, b = asdict(self), asdict(other)
         differing = [name for name in a if a[name] != b[name]]
+        if self.of_vectors != other.of_vectors:
+            what = {True: "vectors alone", False: "texts"}
+            raise SpecMismatch(
+                f"{mine} compares {what[self.of_vectors]}, {theirs} {what[other.of_vectors]}: "
+                f"{cure or 'make both with --vectors, or none'}"
+            )
         if differing:
             shown = [f"{name} {_shown(a[name])} against {_shown(b[name])}" for name in differing]
             same = " and ".join(dict.fromkeys(SET_BY.get(name, "Spec") for name in differing))
