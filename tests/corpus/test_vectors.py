@@ -32,7 +32,7 @@ from neardup.corpus.vectors import (
     convert_matrix,
     convert_values,
 )
-from neardup.errors import ColumnError, UsageError
+from neardup.errors import ColumnError, InputError, UsageError
 
 ALONE = Columns(vectors="v", textless=True)
 BESIDE = Columns(vectors="v", vectors_option="also")
@@ -434,3 +434,29 @@ def test_columns_and_objects_agree(
             assert found is not None
             assert np.array_equal(found.matrix, shown.matrix)
             assert found.rejected == shown.rejected
+
+
+def test_offsets_outside_of_their_buffer_are_an_error(tmp_path: Path) -> None:
+    numbers = pa.array(np.ones(6, np.float32))
+    for offsets in ([0, 3, 1 << 20], [0, -3, 6], [0, 6, 3]):
+        buffer = pa.py_buffer(np.array(offsets, np.int32))
+        column = pa.Array.from_buffers(
+            pa.list_(pa.float32()), 2, [None, buffer], children=[numbers]
+        )
+        # As record batches are written from the offsets, the file gets them afterwards.
+        sound = pa.ListArray.from_arrays(pa.array([0, 3, 6], pa.int32()), numbers)
+        path = write(tmp_path / "a.arrows", pa.table({"v": sound}))
+        data = path.read_bytes()
+        old, new = (bytes(one.buffers()[1])[:12] for one in (sound, column))
+        assert data.count(old) == 1
+        path.write_bytes(data.replace(old, new))
+        with pytest.raises(InputError, match=r"a\.arrows"):
+            read_files(path)
+
+
+def test_a_long_row_makes_no_large_matrix() -> None:
+    rows: list[Any] = [np.ones(3 * MOST_NUMBERS, np.int8), *[None] * 5000, [1, 2]]
+    for found in (convert_values(rows), convert_column(pa.array(rows, pa.list_(pa.float32())))):
+        assert found is not None
+        assert found.matrix.shape == (5002, 2)
+        assert len(found.rejected) == 5001

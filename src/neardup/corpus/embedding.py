@@ -70,7 +70,7 @@ def import_function(name: str) -> EmbedFunction:
     except AttributeError:
         raise UsageError(f"{module} has no {function!r}: name a function that it has") from None
     if not callable(found):
-        raise UsageError(f"{name} is a {type(found).__name__}, not a function: name a function")
+        raise UsageError(f"{name} is no function but of type {type(found).__name__}: name one")
     called: EmbedFunction = found
     return called
 
