@@ -437,19 +437,13 @@ def test_columns_and_objects_agree(
 
 
 def test_offsets_outside_of_their_buffer_are_an_error(tmp_path: Path) -> None:
-    numbers = pa.array(np.ones(6, np.float32))
+    sound = pa.array([[1.0] * 3, [2.0] * 3], pa.list_(pa.float32()))
+    path = write(tmp_path / "a.arrows", pa.table({"v": sound}))
+    data = path.read_bytes()
+    old = np.array([0, 3, 6], np.int32).tobytes()
+    assert data.count(old) == 1
     for offsets in ([0, 3, 1 << 20], [0, -3, 6], [0, 6, 3]):
-        buffer = pa.py_buffer(np.array(offsets, np.int32))
-        column = pa.Array.from_buffers(
-            pa.list_(pa.float32()), 2, [None, buffer], children=[numbers]
-        )
-        # As record batches are written from the offsets, the file gets them afterwards.
-        sound = pa.ListArray.from_arrays(pa.array([0, 3, 6], pa.int32()), numbers)
-        path = write(tmp_path / "a.arrows", pa.table({"v": sound}))
-        data = path.read_bytes()
-        old, new = (bytes(one.buffers()[1])[:12] for one in (sound, column))
-        assert data.count(old) == 1
-        path.write_bytes(data.replace(old, new))
+        path.write_bytes(data.replace(old, np.array(offsets, np.int32).tobytes()))
         with pytest.raises(InputError, match=r"a\.arrows"):
             read_files(path)
 
