@@ -311,9 +311,8 @@ class Spec:
         a, b = asdict(self), asdict(other)
         differing = [name for name in a if a[name] != b[name]]
         if self.of_vectors != other.of_vectors:
-            what = {True: "vectors alone", False: "texts"}
             raise SpecMismatch(
-                f"{mine} compares {what[self.of_vectors]}, {theirs} {what[other.of_vectors]}: "
+                f"{mine} and {theirs} can't be compared, one has texts and the other only vectors: "
                 f"{cure or 'make both with --vectors, or none'}"
             )
         if differing:
