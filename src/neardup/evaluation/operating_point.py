@@ -31,7 +31,7 @@ from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import WEIGHTED
 from neardup.text.frequencies import Frequencies
 from neardup.verify import Comparison
-from neardup.wording import format_method
+from neardup.wording import format_method, format_second_signal
 
 NamedDocuments = tuple[Documents, list[str]]
 """A batch of documents, and their names."""
@@ -203,7 +203,9 @@ class OperatingPoint:
     @property
     def described(self) -> str:
         """The method in words."""
-        return format_method(self.options, self.options.meeting.probability(self.options.threshold))
+        recall = self.options.meeting.probability(self.options.threshold)
+        lines = [format_method(self.options, recall), *format_second_signal(self.options)]
+        return "; ".join(" ".join(line.split()) for line in lines)
 
     @property
     def stated(self) -> dict[str, Any]:
