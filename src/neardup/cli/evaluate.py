@@ -206,8 +206,8 @@ def evaluate(
         if out is not None:
             write_evaluation(evaluation, out, golden, run, gates)
     print_evaluation(evaluation, out, quiet, as_json)
-    follows = corpus and not (quiet or as_json or run or service)
-    if follows and (better := best_options(evaluation, point)) is not None:
+    better = None if run or service else best_options(evaluation, point)
+    if corpus and better is not None and not (quiet or as_json):
         print_next(["neardup", "dedup", *corpus, "-o", "OUT"], text, id, input_options, better)
     missed = [gate for gate in gates if not gate.met]
     for gate in missed:
