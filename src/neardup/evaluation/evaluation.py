@@ -160,7 +160,7 @@ def evaluate(
     if corpus is not None:
         chosen = _options(operating_point if finished is None else finished.operating_point)
         columns = Columns(text=join_names(text), id=id)
-        point, profile = _read_corpus(
+        point, profile = read_point(
             labelled, corpus, columns, input_options, chosen, sample, workers, progress
         )
     used, notes = _usable(labelled, point, finished)
@@ -218,7 +218,7 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     return options
 
 
-def _read_corpus(
+def read_point(
     labelled: LabelledPairs,
     corpus: Any,
     columns: Columns,
