@@ -30,7 +30,7 @@ from neardup.options import Options
 from neardup.runtime import SILENT
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from support.embeddings import WordVectors, hashed_vectors  # noqa: E402
+from support.embeddings import WordVectors, hashed_vectors
 
 SETS = ("linux_doc_6.1_6.12", "scancode_license_texts", "mccormick_articles_2500")
 DIMENSION = 384
