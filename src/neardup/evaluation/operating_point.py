@@ -21,7 +21,7 @@ from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, say_notes
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.evaluation.golden import LISTED, SEVERAL, Flaw, LabelledPairs, no_pairs_left_error
-from neardup.evaluation.lab import estimate_verifier, exact_verifier, unnamed_documents
+from neardup.evaluation.lab import estimate_verifier, full_verifier, unnamed_documents
 from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
@@ -195,9 +195,7 @@ class OperatingPoint:
     ) -> OperatingPoint:
         """Sketch the golden documents."""
         sketch = sketcher(golden.documents)
-        verifier = exact_verifier(
-            sketch.shingles, options, sketcher.frequencies.weights, vectors=sketch.vectors
-        )
+        verifier = full_verifier(sketch, options, sketcher.frequencies.weights)
         return cls(options, golden, sketch, verifier, sketcher.frequencies, workers)
 
     @property

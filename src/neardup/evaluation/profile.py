@@ -120,7 +120,6 @@ class CorpusProfile:
         """Sketch a sample, group it and compare its candidates."""
         sketch = sketcher(as_documents(sample.texts))
         verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
-        _, offsets, *_ = verifier.arrays
         order = np.flatnonzero(sketch.shingles.sizes)
         unique = DistinctDocuments.of(sketch.content, order).first
         bucketed = BucketedSample.of(sketch.keys(options.hash_tables), unique)
@@ -140,7 +139,7 @@ class CorpusProfile:
             count,
             1 - len(unique) / max(len(order), 1),
             Spread.of(sketch.lengths),
-            Spread.of(np.diff(offsets)),
+            Spread.of(np.diff(verifier.offsets)),
             base64.b64encode(_vocabulary(words.data).to_bytes()).decode(),
             _halves(words),
             _empty_bins(sketch, options.spec),
