@@ -31,7 +31,7 @@ SAMPLED: Final = 2_048
 """Vectors of a sample."""
 LEAST_CENTRED: Final = 100
 """Of fewer vectors the mean is no centre: near-duplicates would be on both sides of it."""
-SIGN_SECONDS: Final = 5e-11
+SIGN_SECONDS: Final = 1e-11
 """For one number of a vector and one plane; measured, as the next two, on one core."""
 KEY_SECONDS: Final = 1e-7
 """For a key of a document: made, sorted and found to be alone."""
