@@ -88,6 +88,15 @@ class Comparison:
         """
         return self
 
+    def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
+        """Return the similarity of the texts and the cosine of each pair, a row each.
+
+        Args:
+            left: A candidate of each pair.
+            right: The other one.
+        """
+        raise NotImplementedError
+
     def connect(self, members: Integers, starts: Integers, cap: int) -> Connected:
         """Return the best-ranked candidate of each one's component, and the comparisons made.
 
