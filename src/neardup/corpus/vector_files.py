@@ -131,6 +131,40 @@ def attach_rows(documents: Documents, rows: NDArray[Any], columns: Columns) -> D
     return add_vectors(documents, convert_matrix(rows, columns.dimension))
 
 
+@dataclass(frozen=True)
+class RowsBeside:
+    """Where the vectors of consecutive documents are.
+
+    Attributes:
+        file: The file.
+        start: The row of the first document.
+    """
+
+    file: VectorFile
+    start: int
+
+    @property
+    def stated(self) -> list[Any]:
+        """What the vectors of documents depend on, for the keys of files that are made of them."""
+        return [os.fsencode(self.file.path.absolute()).hex(), self.file.stamp, self.start]
+
+    def attach(
+        self, documents: Documents, columns: Columns, rows: NDArray[np.int64] | None = None
+    ) -> Documents:
+        """Return documents with their vectors.
+
+        Args:
+            documents: The documents.
+            columns: The columns that were asked for.
+            rows: Which of the consecutive documents they are, ascending; by default all.
+        """
+        if rows is None:
+            found = self.file[self.start : self.start + len(documents)]
+        else:
+            found = self.file[self.start + rows]
+        return attach_rows(documents, found, columns)
+
+
 def attach_all(
     batches: Iterator[Documents], rows: VectorRows, columns: Columns
 ) -> Iterator[Documents]:
