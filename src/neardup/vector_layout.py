@@ -217,7 +217,7 @@ def columns_of_vectors(options: Options, columns: Columns) -> Columns:
         columns: The columns without it.
     """
     signal = options.vectors
-    if signal is None:
+    if signal is None or signal.embed is not None:  # which is read when they are made
         return columns
     return replace(
         columns,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from neardup.corpus.documents import Columns, Documents, blank_rows, empty_strings
 from neardup.corpus.vectors import MOST_NUMBERS, add_vectors, convert_matrix, with_dimension
 from neardup.errors import InputError, UsageError
+
+EMBEDDED_FILE: Final = "embedded.npy"
+"""The name of a file, in a work folder, of vectors that a function made."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,61 @@ class VectorFile:
                 f"{self.path} has {len(self):,} vectors for {count:,} documents: it needs a row "
                 "for each document of all inputs, in their order, also for those without a text"
             )
+
+
+class VectorWriter:
+    """Writes an .npy file row by row, which gets its name when it is closed.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._beside = path, path.with_name(f".{path.name}.tmp")
+        self._count = self._dimension = 0
+        handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(handle, "wb")
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        """Write more rows; those without numbers become zeros.
+
+        Args:
+            rows: The rows: all of one dimension, or of none.
+        """
+        if rows.shape[1] and not self._dimension:
+            self._dimension = rows.shape[1]
+            self._write_header()
+            self._write_zeros(self._count)
+        if rows.shape[1]:
+            self._file.write(rows.astype("<f4", copy=False).tobytes())
+        else:
+            self._write_zeros(len(rows))
+        self._count += len(rows)
+
+    def close(self) -> None:
+        """Complete the file; without any vector, its rows have one number."""
+        if not self._dimension:
+            self._dimension = 1
+            self._write_header()
+            self._write_zeros(self._count)
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+        self._beside.replace(self._path)
+
+    def _write_zeros(self, count: int) -> None:
+        zeros = bytes(4 * self._dimension)
+        for _ in range(count if self._dimension else 0):
+            self._file.write(zeros)
+
+    def _write_header(self) -> None:
+        # NumPy leaves room for any number of rows.
+        header = {
+            "descr": "<f4",
+            "fortran_order": False,
+            "shape": (self._count, self._dimension),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
 
 
 VectorRows: TypeAlias = NDArray[Any] | VectorFile

@@ -510,7 +510,7 @@ def sketch_inputs(
                 files = [file for file in job.ordered_inputs() if file.name not in bad]
                 job = replace(job, columns=find_dimension(files, job.columns))
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
-            shards = place_vectors(job, shards, progress)
+            job, shards = place_vectors(job, folder, shards, progress)
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)
             )
