@@ -274,8 +274,8 @@ class RunInputs:
             return None
         if Path(columns.vectors).name == EMBEDDED_FILE and not Path(columns.vectors).exists():
             raise InputError(
-                "the vectors that a function made are not kept after a run, so that documents can't "
-                "be compared again: put them into a column of the inputs, and run again"
+                "the vectors that a function made are not kept after a run, so that documents "
+                "can't be compared again: put them into a column of the inputs, and run again"
             )
         file = VectorFile.open(columns.vectors)
         file.check_count(sum(int(one["documents"]) for one in self.records))
