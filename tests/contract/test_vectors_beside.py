@@ -24,6 +24,7 @@ TEXTS = [f"the text of number {n % 25} has some words, and {n} too" for n in ran
 TEXTS[5] = TEXTS[35]
 MATRIX = RANDOM.normal(size=(60, 8)).astype(np.float32)
 MATRIX[30:45] = MATRIX[:15] + RANDOM.normal(size=(15, 8)).astype(np.float32) * 0.05
+MATRIX[35] = MATRIX[5]  # a function can't tell equal texts apart
 MATRIX[50] = 0
 TABLE = pa.table({"text": TEXTS, "id": [f"d{n}" for n in range(60)], "v": MATRIX.tolist()})
 ROLES: list[dict[str, Any]] = [
@@ -58,14 +59,8 @@ def rows_of(found: Any) -> list[tuple[Any, ...]]:
 
 def in_memory(data: Any, **options: Any) -> list[tuple[Any, ...]]:
     result = neardup.dedup(data, id="id", **options)
-    found = (
-        [vars(one) for one in result.removed]
-        if False
-        else [
-            {name: getattr(one, name) for name in ("id", "witness", "similarity", "cosine", "by")}
-            for one in result.removed
-        ]
-    )
+    names = ("id", "witness", "similarity", "cosine", "by")
+    found = [{name: getattr(one, name) for name in names} for one in result.removed]
     return rows_of(found)
 
 
@@ -149,3 +144,15 @@ def test_a_file_of_vectors_is_for_all_documents_in_order(tmp_path: Path) -> None
 def test_what_does_not_go_together(options: dict[str, Any], why: str) -> None:
     with pytest.raises((ParameterError, UsageError), match=why):
         neardup.dedup(TABLE, **options)
+
+
+def test_a_decision_is_explained_with_the_vectors_beside(tmp_path: Path, function: str) -> None:
+    inputs = write_inputs(tmp_path / "in")
+    np.save(tmp_path / "v.npy", MATRIX)
+    over_files(inputs, tmp_path / "a", vectors=str(tmp_path / "v.npy"), cosine=0.95)
+    over_files(inputs, tmp_path / "b", embed=function, also="embed:0.95")
+    explained = explain_document(tmp_path / "a", "d30")
+    print(explained)
+    explained = explain_document(tmp_path / "b", "d30")
+    print(explained)
+    assert 0
