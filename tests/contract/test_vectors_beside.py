@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import batch_engine
+from support import batch_engine, command_line
 
 import neardup
 from neardup.errors import InputError, ParameterError, UsageError
@@ -151,8 +154,47 @@ def test_a_decision_is_explained_with_the_vectors_beside(tmp_path: Path, functio
     np.save(tmp_path / "v.npy", MATRIX)
     over_files(inputs, tmp_path / "a", vectors=str(tmp_path / "v.npy"), cosine=0.95)
     over_files(inputs, tmp_path / "b", embed=function, also="embed:0.95")
-    explained = explain_document(tmp_path / "a", "d30")
-    print(explained)
-    explained = explain_document(tmp_path / "b", "d30")
-    print(explained)
-    assert 0
+    explained = command_line.neardup("why", tmp_path / "a", "d30", "-q")
+    assert explained.code == 0
+    assert "cosine 0.99" in explained.out and "buckets " in explained.out
+    explained = command_line.neardup("why", tmp_path / "b", "d30", "-q")
+    assert explained.code == 0
+    assert "cosine 0.99" in explained.out and "not kept after a run" in explained.out
+    (tmp_path / "v.npy").unlink()
+    explained = command_line.neardup("why", tmp_path / "a", "d30", "-q")
+    assert explained.code == 0
+    assert "v.npy: No such file" in explained.out
+
+
+def test_a_killed_run_asks_only_for_what_is_missing(tmp_path: Path, function: str) -> None:
+    inputs = write_inputs(tmp_path / "in")
+    own = tmp_path / "own_embedder.py"
+    own.write_text(
+        SOURCE.replace(
+            "    return",
+            "    if TEXTS[40] in texts and not os.path.exists(__file__ + '.killed'):\n"
+            "        open(__file__ + '.killed', 'w').close()\n"
+            "        os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    return",
+        ).replace("import json", "import json, os, signal")
+    )
+    command = [sys.executable, "-m", "neardup", "dedup", *inputs, "-o", tmp_path / "out"]
+    command += ["--embed", function, "--cosine", "0.95", "-q"]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    assert run().returncode == -signal.SIGKILL
+    asked = tmp_path / "own_embedder.py.asked"
+    before = {text for line in asked.read_text().splitlines() for text in json.loads(line)}
+    asked.unlink()
+    ended = run()
+    assert ended.returncode == 0, ended.stderr
+    after = {text for line in asked.read_text().splitlines() for text in json.loads(line)}
+    assert len(before & after) < len(before), "the vectors before the last batch are known"
+    assert before | after == set(TEXTS)
+    expected = in_memory(TABLE, vectors="v", cosine=0.95)
+    assert rows_of(batch_engine.table(tmp_path / "out", "removed")) == expected
