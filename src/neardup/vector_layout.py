@@ -202,8 +202,8 @@ def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"--centre {name}: can't be read as an {MATRIX_ENDING} file ({type(error).__name__}): give "
-            "one with the numbers of a vector, or none"
+            f"--centre {name}: can't be read as an {MATRIX_ENDING} file ({type(error).__name__}): "
+            "give one with the numbers of a vector, or none"
         ) from None
     is_vector = getattr(values, "shape", None) == (dimension,)
     if not is_vector or values.dtype.kind not in "fiu" or not np.isfinite(values).all():

@@ -123,6 +123,10 @@ def test_a_file_of_vectors_is_for_all_documents_in_order(tmp_path: Path) -> None
     np.save(tmp_path / "v.npy", MATRIX[:-1])
     with pytest.raises(InputError, match=r"v\.npy has 59 vectors for 60 documents"):
         over_files(inputs, tmp_path / "out", vectors=str(tmp_path / "v.npy"), cosine=0.9)
+    given = (*inputs, "-o", tmp_path / "out", "--vectors", tmp_path / "w.npy", "--cosine", "0.9")
+    for more in ((), ("--dry-run",)):
+        ran = command_line.neardup("dedup", *given, *more)
+        assert ran.code == 1 and "w.npy: No such file" in ran.err
     np.save(tmp_path / "v.npy", MATRIX)
     options = Options.of(vectors=str(tmp_path / "v.npy"), cosine=0.9)
     for more in ({"prefer": "*b.jsonl"}, {"save_sketches": True}, {"skip_bad_files": True}):
