@@ -206,7 +206,9 @@ def dedup(
                     "an index: give paths that all machines see, or the files of the index"
                 )
             by_vectors = None if options.vectors is None else options.vectors.option
-            refuse_with_urls(merge_rows, save_sketches, annotate, decisions, run_options, by_vectors)
+            refuse_with_urls(
+                merge_rows, save_sketches, annotate, decisions, run_options, by_vectors
+            )
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
