@@ -500,7 +500,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions, excluded=_NO_VECTORS),
-    "neardup.evaluate": Place(MatchingOptions, excluded=_NO_VECTORS),
+    "neardup.evaluate": Place(MatchingOptions),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS
     ),
@@ -520,7 +520,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup evaluate": Place(
         MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, **_NO_VECTORS},
+        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS},
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),

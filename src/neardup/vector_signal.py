@@ -89,6 +89,15 @@ class VectorSignal:
             **({} if self.embed is None else {"embed": self.embed}),
         }
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that ask for it, planes and centre as they are."""
+        rest = {"planes": self.stated["planes"], "centre": self.centre} if self.finds else {}
+        asked = {"vectors": self.column, "cosine": self.threshold}
+        if self.role != ALONE:
+            asked = {self.option: f"{self.column}:{self.threshold!r}"}
+        return asked | {name: value for name, value in rest.items() if value is not None}
+
     @classmethod
     def of_stated(
         cls, stated: Mapping[str, Any], points: Iterable[Iterable[float]] = ()
