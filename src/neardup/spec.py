@@ -19,8 +19,10 @@ from neardup.errors import FormatError, ParameterError, SpecMismatch
 
 VERSION: Final = 1
 UNICODE: Final = "14.0.0"
-ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressive"]
+ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressive", "look-alikes"]
 PROFILES: Final[tuple[str, ...]] = get_args(ProfileName)
+UNIFYING: Final = ("aggressive", "look-alikes")
+"""Profiles that unify compatibility forms, and fold accents and digits."""
 STRIPS: Final = ("", "html")
 VECTOR: Final = "vector"
 """The unit of documents that are compared by a vector alone, of which there is one a document."""
@@ -68,7 +70,8 @@ class Spec:
     """The specification of shingles and sketches; two sketches are comparable if theirs are equal.
 
     Args:
-        profile: How texts are normalised: `conservative`, `standard`, `plain` or `aggressive`.
+        profile: How texts are normalised: `conservative`, `standard`, `plain`, `aggressive` or
+            `look-alikes`.
         unit: The unit of a shingle: `word`, `char`, `line` or `token`; or `vector`, of which a
             document has one.
         size: The number of units in a shingle.

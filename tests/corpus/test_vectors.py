@@ -13,6 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from neardup.corpus import frames
 from neardup.corpus.column_check import check_columns, find_dimension
@@ -30,7 +32,7 @@ from neardup.corpus.vectors import (
     convert_matrix,
     convert_values,
 )
-from neardup.errors import ColumnError, UsageError
+from neardup.errors import ColumnError, InputError, UsageError
 
 ALONE = Columns(vectors="v", textless=True)
 BESIDE = Columns(vectors="v", vectors_option="also")
@@ -370,3 +372,85 @@ def test_longer_vectors_than_possible_are_rejected() -> None:
     alone = convert_matrix(np.ones((2, MOST_NUMBERS + 1)))
     assert alone.matrix.shape == (2, 0)
     assert alone.rejected[1] == f"vector has {MOST_NUMBERS + 1} numbers, more than {MOST_NUMBERS}"
+
+
+def test_tensors_are_their_numbers() -> None:
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(
+        np.arange(1, 13, dtype=np.float32).reshape(3, 2, 2)
+    )
+    expected = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+    for column in (tensors, pa.chunked_array([tensors[:1], tensors[1:]])):
+        found = convert_column(column)
+        assert found is not None
+        assert np.array_equal(found.matrix, expected)
+        batches = list(read_data(pa.table({"v": column}), ALONE))
+        assert np.array_equal(joined(batches).vectors, expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.arrows"])
+def test_tensors_of_files(tmp_path: Path, name: str) -> None:
+    kind = pa.fixed_shape_tensor(pa.float16(), [3])
+    storage = pa.array([[1, 2, 3], None, [4, 5, 6]], pa.list_(pa.float16(), 3))
+    column = pa.ExtensionArray.from_storage(kind, storage)
+    for size in (1, 1 << 20):
+        found = read_files(write(tmp_path / name, pa.table({"v": column})), size=size)
+        assert found.vectors is not None
+        assert found.vectors.tolist() == [[1, 2, 3], [0, 0, 0], [4, 5, 6]]
+        assert found.rejected == {1: VECTOR_IS_NULL}
+
+
+def test_what_null_rows_hide_is_not_read() -> None:
+    numbers = pa.array([np.inf, np.nan, 1e300, 1.0, 2.0, 3.0])
+    mask = pa.array([True, False])
+    for column in (
+        pa.FixedSizeListArray.from_arrays(numbers, 3, mask=mask),
+        pa.ListArray.from_arrays(pa.array([0, 3, 6]), numbers, mask=mask),
+    ):
+        found = convert_column(column)
+        assert found is not None
+        assert found.matrix.tolist() == [[0, 0, 0], [1, 2, 3]]
+        assert found.rejected == {0: VECTOR_IS_NULL}
+
+
+@given(
+    rows=st.lists(
+        st.none()
+        | st.lists(st.none() | st.floats(width=32) | st.integers(-9, 9).map(float), max_size=4),
+        max_size=8,
+    ),
+    cuts=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    dimension=st.none() | st.integers(1, 4),
+)
+def test_columns_and_objects_agree(
+    rows: list[Any], cuts: tuple[int, int], dimension: int | None
+) -> None:
+    first, last = sorted(cuts)
+    shown = convert_values(rows[first:last], dimension)
+    for kind in (pa.list_(pa.float64()), pa.large_list(pa.float32())):
+        whole = pa.array(rows, kind)
+        pieces = pa.chunked_array([whole[:first], whole[first:]], kind)
+        for column in (whole.slice(first, last - first), pieces.slice(first, last - first)):
+            found = convert_column(column, dimension)
+            assert found is not None
+            assert np.array_equal(found.matrix, shown.matrix)
+            assert found.rejected == shown.rejected
+
+
+def test_offsets_outside_of_their_buffer_are_an_error(tmp_path: Path) -> None:
+    sound = pa.array([[1.0] * 3, [2.0] * 3], pa.list_(pa.float32()))
+    path = write(tmp_path / "a.arrows", pa.table({"v": sound}))
+    data = path.read_bytes()
+    old = np.array([0, 3, 6], np.int32).tobytes()
+    assert data.count(old) == 1
+    for offsets in ([0, 3, 1 << 20], [0, -3, 6], [0, 6, 3]):
+        path.write_bytes(data.replace(old, np.array(offsets, np.int32).tobytes()))
+        with pytest.raises(InputError, match=r"a\.arrows"):
+            read_files(path)
+
+
+def test_a_long_row_makes_no_large_matrix() -> None:
+    rows: list[Any] = [np.ones(3 * MOST_NUMBERS, np.int8), *[None] * 5000, [1, 2]]
+    for found in (convert_values(rows), convert_column(pa.array(rows, pa.list_(pa.float32())))):
+        assert found is not None
+        assert found.matrix.shape == (5002, 2)
+        assert len(found.rejected) == 5001

@@ -23,6 +23,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import load_records
 from neardup.corpus.read import chunks_of, parse_chunk, read_chunks, stored_bytes
 from neardup.corpus.streams import name_read_errors
+from neardup.corpus.vector_files import VectorFile
 from neardup.corpus.vectors import no_vector_error, with_dimension
 from neardup.errors import InputError
 
@@ -49,8 +50,10 @@ def find_dimension(files: Sequence[InputFile], columns: Columns) -> Columns:
         files: The input files, of which as many are read as it takes.
         columns: The columns that are asked for.
     """
-    if columns.vector_column is None or columns.dimension is not None:
+    if columns.vectors is None or columns.dimension is not None:
         return columns
+    if columns.vector_column is None:
+        return replace(columns, dimension=VectorFile.open(columns.vectors).shape[1])
     reasons: Counter[str] = Counter()
     for chunk in chunks_of(files, columns):
         documents = parse_chunk(chunk, columns)

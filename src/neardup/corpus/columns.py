@@ -46,7 +46,7 @@ from neardup.corpus.fields import (
     to_number,
 )
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.vectors import Vectors, add_vectors, convert_column
+from neardup.corpus.vectors import ConvertedVectors, add_vectors, convert_column
 from neardup.errors import ColumnError, InputError, UsageError
 
 _TIMESTAMP = pa.timestamp("us")
@@ -184,7 +184,9 @@ def _convert_texts(
     return _reject_long(blank_rows(texts, set(invalid)), pc.binary_length, LONGEST, rejected)
 
 
-def _convert_vectors(table: pa.RecordBatch | pa.Table, columns: Columns, source: Source) -> Vectors:
+def _convert_vectors(
+    table: pa.RecordBatch | pa.Table, columns: Columns, source: Source
+) -> ConvertedVectors:
     name = columns.vector_column or ""
     column = take_field(table, name)
     vectors = convert_column(column, columns.dimension)

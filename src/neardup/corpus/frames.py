@@ -45,6 +45,7 @@ from neardup.corpus.fields import (
     top_level,
 )
 from neardup.corpus.rows import filter_batch, filter_column
+from neardup.corpus.vector_files import VectorFile, VectorRows, attach_all
 from neardup.corpus.vectors import (
     add_vectors,
     alike,
@@ -84,17 +85,28 @@ Cut = Callable[[int, int, Columns], Documents]
 """Converts the rows from, to, of resolved columns; fewer rows if the data ends before."""
 
 
-def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
+def read_data(data: Any, columns: Columns, rows: VectorRows | None = None) -> Iterator[Documents]:
     """Yield the documents of `data`, in order, in batches of about 16 MB.
 
     A single column (a list of strings, a Series, an Arrow array, a matrix) contains the texts, or
     without texts the vectors; of a table, `columns` names the columns to read. Ids keep the type of
     their column. If no vector is usable, that is an error.
+
+    Args:
+        data: What holds the documents.
+        columns: The columns to read.
+        rows: The vectors of the documents, if they are not in a column; by default they are in the
+            .npy file that `columns.vectors` names, if it names one.
     """
     _refuse(data)
-    if columns.vector_column is not None:
+    if columns.vectors is None and rows is None:
+        return _read(data, columns)
+    if rows is None and columns.vector_column is None:
+        rows = VectorFile.open(columns.vectors or "")
+    if rows is None:
         return alike(_read(data, columns), columns)
-    return _read(data, columns)
+    others = _read(data, replace(columns, vectors=None))
+    return alike(attach_all(others, rows, columns), columns)
 
 
 def _read(data: Any, columns: Columns) -> Iterator[Documents]:
@@ -172,7 +184,8 @@ def _choose(columns: Columns, schema: pa.Schema, source: Source) -> tuple[Column
 
 def _select_lazily(data: Any, columns: Columns, source: Source) -> Any:
     names = data.collect_schema().names()
-    if set(_needed(columns)) <= set(names):
+    needed = set(_needed(columns))
+    if needed and needed <= set(names):
         return data.select(_needed(resolve_columns(columns, names, source)))
     return data.select(_choose(columns, data.head(0).collect().to_arrow().schema, source)[1])
 
@@ -253,6 +266,8 @@ def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
                 return read(start, end, name)
             if name == chosen.text and name not in fields:
                 return _join([column(part) for part in parts_of(chosen, "text", fields)])
+            if not name:
+                return pa.nulls(end - start)
             head, _, rest = name.partition(".")
             return _inside(read(start, end, head), rest)
 
@@ -350,7 +365,7 @@ def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents
 
 def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source) -> Documents:
     """Return the documents of columns that are Arrow arrays or lists of any Python objects."""
-    names = _needed(columns)
+    names = _needed(columns) or [""]  # any column, by which rows are counted
     values = {name: column(name) for name in names}
     own_ids = values.get(columns.id) if columns.id else None
     reasons: dict[int, str] = {}

@@ -37,7 +37,7 @@ ALL_ZEROS: Final = "vector is all zeros"
 Matrix = NDArray[np.float32]
 
 
-class Vectors(NamedTuple):
+class ConvertedVectors(NamedTuple):
     """Vectors that were read.
 
     Args:
@@ -66,31 +66,33 @@ class _Lists:
                 return int(self.sizes[row])
         return None
 
-    def fill(self, dimension: int) -> Vectors:
+    def fill(self, dimension: int) -> ConvertedVectors:
         """Return the rows that have so many numbers; the others are rejected."""
         reasons = dict(self.rejected)
         for row in np.flatnonzero(self.sizes != dimension).tolist():
             reasons.setdefault(row, _wrong_size(int(self.sizes[row]), dimension))
-        block = _to_float32(self._gather(dimension, reasons))
+        block = to_float32(self._gather(dimension, reasons))
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(block).all(axis=1)
         for row in np.flatnonzero(~finite).tolist():
             reasons.setdefault(row, NOT_FINITE)
         for row in np.flatnonzero(~block.any(axis=1)).tolist():
             reasons.setdefault(row, ALL_ZEROS)
-        return Vectors(clear_rows(block, list(reasons)), dict(sorted(reasons.items())))
+        return ConvertedVectors(clear_rows(block, list(reasons)), dict(sorted(reasons.items())))
 
-    def judge(self) -> Vectors:
+    def judge(self) -> ConvertedVectors:
         """Return the reasons for which no row is usable."""
         reasons = dict(self.rejected)
         for row in range(len(self.sizes)):
             if row not in reasons:
                 reasons[row] = _judge(self._row(row)) or NO_NUMBERS
-        return Vectors(np.zeros((len(self.sizes), 0), np.float32), dict(sorted(reasons.items())))
+        return ConvertedVectors(
+            np.zeros((len(self.sizes), 0), np.float32), dict(sorted(reasons.items()))
+        )
 
     def _row(self, row: int) -> Matrix:
         start = self.starts[row]
-        return _to_float32(self.numbers[start : start + self.sizes[row]])
+        return to_float32(self.numbers[start : start + self.sizes[row]])
 
     def _gather(self, dimension: int, rejected: dict[int, str]) -> NDArray[Any]:
         """Return the rows as a matrix: without a copy if they follow one another."""
@@ -111,7 +113,7 @@ class _Lists:
 
 def convert_column(
     column: pa.Array | pa.ChunkedArray, dimension: int | None = None
-) -> Vectors | None:
+) -> ConvertedVectors | None:
     """Return the vectors of an Arrow column; None if its type is not one of lists of numbers.
 
     Args:
@@ -124,7 +126,7 @@ def convert_column(
     return _fill_all([_read_lists(chunk) for chunk in chunks], dimension)
 
 
-def convert_values(values: Sequence[Any], dimension: int | None = None) -> Vectors:
+def convert_values(values: Sequence[Any], dimension: int | None = None) -> ConvertedVectors:
     """Return the vectors of Python objects: lists, tuples, NumPy arrays and what converts to them.
 
     Args:
@@ -139,7 +141,7 @@ def convert_values(values: Sequence[Any], dimension: int | None = None) -> Vecto
     return _fill_all([_Lists(numbers, np.cumsum(sizes) - sizes, sizes, rejected)], dimension)
 
 
-def convert_matrix(matrix: NDArray[Any], dimension: int | None = None) -> Vectors:
+def convert_matrix(matrix: NDArray[Any], dimension: int | None = None) -> ConvertedVectors:
     """Return the rows of a matrix of numbers as vectors.
 
     Args:
@@ -152,7 +154,7 @@ def convert_matrix(matrix: NDArray[Any], dimension: int | None = None) -> Vector
     return _fill_all([_Lists(numbers, np.arange(count) * width, sizes, {})], dimension)
 
 
-def add_vectors(documents: Documents, vectors: Vectors) -> Documents:
+def add_vectors(documents: Documents, vectors: ConvertedVectors) -> Documents:
     """Return documents with their vectors; those that have none are rejected.
 
     Args:
@@ -168,7 +170,7 @@ def add_vectors(documents: Documents, vectors: Vectors) -> Documents:
     )
 
 
-def bare_documents(vectors: Vectors) -> Documents:
+def bare_documents(vectors: ConvertedVectors) -> Documents:
     """Return documents that are their vectors, without ids."""
     count = len(vectors.matrix)
     return add_vectors(
@@ -230,7 +232,7 @@ def clear_rows(matrix: Matrix, rows: Sequence[int]) -> Matrix:
     return matrix
 
 
-def _fill_all(parts: Sequence[_Lists], dimension: int | None) -> Vectors:
+def _fill_all(parts: Sequence[_Lists], dimension: int | None) -> ConvertedVectors:
     """Return the rows of all parts, one after the other."""
     if dimension is None:
         dimension = next((size for part in parts if (size := part.find_dimension())), None)
@@ -243,7 +245,7 @@ def _fill_all(parts: Sequence[_Lists], dimension: int | None) -> Vectors:
         rejected |= {start + row: why for row, why in part.rejected.items()}
         start += len(part.matrix)
     empty = np.zeros((0, dimension or 0), np.float32)
-    return Vectors(np.concatenate([empty, *(part.matrix for part in found)]), rejected)
+    return ConvertedVectors(np.concatenate([empty, *(part.matrix for part in found)]), rejected)
 
 
 def _judge(row: Matrix) -> str | None:
@@ -261,8 +263,13 @@ def _wrong_size(size: int, dimension: int) -> str:
     return f"vector has {size} numbers, not {dimension}"
 
 
-def _to_float32(numbers: NDArray[Any]) -> Matrix:
-    if numbers.dtype in (np.int64, np.uint64):
+def to_float32(numbers: NDArray[Any]) -> Matrix:
+    """Return numbers as float32, the only way in which they are rounded to it.
+
+    Args:
+        numbers: Floats or integers; those that are too large become infinite.
+    """
+    if numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 8:
         # By way of float64, as numbers of JSON and of Python are, so that all round alike.
         numbers = numbers.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
