@@ -44,9 +44,14 @@ class Budget:
                 ctypes.CDLL(None).malloc_trim(0)
         return max(self.total - resident_memory(), LEAST // 16) // max(parts, 1)
 
-    def threads(self, wanted: int) -> int:
-        """Return `wanted`, or as many threads as there is memory for, but at least one."""
-        return max(min(wanted, self.share() // EACH_THREAD), 1)
+    def threads(self, wanted: int, each: int = EACH_THREAD) -> int:
+        """Return `wanted`, or as many threads as there is memory for, but at least one.
+
+        Args:
+            wanted: The most threads.
+            each: The bytes for a thread.
+        """
+        return max(min(wanted, self.share() // max(each, EACH_THREAD)), 1)
 
 
 def check_workers(workers: int | None) -> int:
