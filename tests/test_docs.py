@@ -6,12 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.command_line import neardup
 
 from neardup import reference
-from neardup.reference import hash_ring
+from neardup.reference import hash_ring, vectors
 from neardup.reference.hashes import constants_seed, key_id
+from neardup.sketch.hyperplane import digest_centre
 from neardup.spec import Spec
 
 ROOT = Path(__file__).parents[1]
@@ -153,6 +155,24 @@ def test_values_of_the_format_page():
         assert f"`{value}`" in page
     for key in spec.canonical.strip("{}").split(","):
         assert f"`{key.split(':')[0].strip(chr(34))}`" in page
+
+
+def test_values_of_vectors():
+    page = (ROOT / "docs/format.md").read_text("utf-8").partition("For the vectors (3, 4, 0)")[2]
+    rows = [[3.0, 4.0, 0.0], [1.0, 1.0, 1.0], [-1.0, 2.0, -2.0]]
+    centre = vectors.centre(rows)
+    signs = vectors.signs(rows[0], centre, 128, 0)
+    words = [sum(bit << i for i, bit in enumerate(signs[at : at + 64])) for at in (0, 64)]
+    found = [
+        [", ".join(map(str, vectors.quantised(row))) for row in rows],
+        [", ".join(map(str, centre)), digest_centre(np.array(centre, np.int16))],
+        [", ".join(map(str, vectors.direction(plane, 3, 0))) for plane in (0, 1)],
+        [f"{word:016x}" for word in words],
+        [f"{key:016x}" for key in vectors.plane_keys(signs, 10, 12)[:2]],
+        [repr(vectors.cosine(rows[0], rows[1]))],
+    ]
+    for row in found:
+        assert f" | {', '.join(f'`{value}`' for value in row)} |" in page
 
 
 def test_values_of_the_hash_ring():

@@ -16,8 +16,9 @@ from support.strategies import texts
 
 from neardup import reference
 from neardup.reference.hashes import element_hash, fnv1a, murmur3, siphash
+from neardup.reference.text import normal_form
 from neardup.spec import Spec
-from neardup.text.characters import fold_accents, nfc, unassigned
+from neardup.text.characters import nfc, unassigned, unify
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**64 - 1))
@@ -93,9 +94,15 @@ def test_normal_forms_of_marks_in_every_order():
 @given(texts)
 def test_the_fast_normal_forms_equal_the_slow_ones(text):
     assert nfc(text) == "".join(map(chr, reference.normalise(text, "conservative")))
-    slow = reference.normalise(text, "aggressive")
-    fast = [reference.unicode_tables().lower.get(ord(c), ord(c)) for c in fold_accents(text)]
-    assert [0x30 if reference.kind(c) == "N" else c for c in fast] == slow
+    for profile in ("aggressive", "look-alikes"):
+        fast = [*map(ord, unify(text, profile))]
+        assert fast == normal_form(text, profile)
+
+
+def test_marks_that_meet_when_an_accent_between_them_is_removed_are_sorted():
+    text = "k\u094d\u20dd\u093c"  # virama, enclosing circle, nukta
+    assert unify(text, "aggressive") == "k\u093c\u094d"
+    assert normal_form(text, "aggressive") == [0x6B, 0x93C, 0x94D]
 
 
 @pytest.mark.parametrize(

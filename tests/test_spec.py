@@ -63,3 +63,16 @@ def test_weights_change_the_fingerprint():
     assert weighted.weights.startswith("tf-idf:")
     assert plain.fingerprint != weighted.fingerprint
     assert Spec.from_json(weighted.canonical) == weighted
+
+
+def test_vectors_are_stated_with_their_planes_and_centre():
+    alone = Spec.of("vector:1", sketch="hyperplane", slots=640, vectors=f"384x640:{DIGEST[:16]}")
+    assert (alone.dimension, alone.planes, alone.of_vectors) == (384, 640, True)
+    assert (Spec().dimension, Spec().planes, Spec().of_vectors) == (0, 0, False)
+    assert Spec(vectors="8x0:none").planes == 0
+    assert Spec.from_json(alone.canonical) == alone
+    for wrong in ({"vectors": "384x640"}, {"vectors": "0x1:none"}, {"sketch": "hyperplane"}):
+        with pytest.raises(ParameterError, match="vectors"):
+            Spec.of(**wrong)
+    with pytest.raises(ParameterError, match="hyperplane is of vectors alone"):
+        Spec.of("vector:1")

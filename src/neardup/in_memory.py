@@ -531,7 +531,8 @@ def similarity(
     Args:
         a, b: The texts.
         shingle: What is compared, and how long: `word:5`, `char:8`, `line:1`.
-        text_profile: How texts are normalised: `conservative`, `standard`, `plain` or `aggressive`.
+        text_profile: How texts are normalised: `conservative`, `standard`, `plain`, `aggressive` or
+            `look-alikes`.
         strip: What is removed before, `html`; None for nothing.
         measure: `jaccard`, the shingles in both texts as a share of those in either; or
             `containment`, the share of the shingles of a that are in b.

@@ -4,7 +4,7 @@ A row says what a measure compares, which kernels do it, how it is named in sent
 be derived from it. Options, candidates, verification, explanations and reports ask the row; none of
 them asks for a name. To add a measure of sets, add a row here, its similarity in
 `kernels/measures.py` with its kernels in `kernels/verification.py`, and its slow twin in
-`reference/sketches.py`.
+`reference/sketches.py`; of vectors in `kernels/signals.py` and `reference/vectors.py`.
 
 Importing this module imports neither NumPy nor PyArrow: `neardup --help` needs it.
 """
@@ -18,6 +18,8 @@ SETS: Final = "sorted sets of shingles"
 BAGS: Final = "sorted bags of shingles"
 SLOTS: Final = "MinHash slots"
 BITS: Final = "SimHash fingerprints"
+VECTORS: Final = "vectors"
+SIGNALS: Final = "sorted sets of shingles, and vectors"
 
 
 def jaccard_of_equals(common: int, size: int) -> float:
@@ -35,12 +37,12 @@ class Measure(NamedTuple):
 
     Args:
         label: Its name in a sentence.
-        compares: What a document is for it: SETS, BAGS, SLOTS or BITS.
+        compares: What a document is for it: SETS, BAGS, SLOTS, BITS, VECTORS or SIGNALS.
         pairs: The kernel that compares pairs: arrays, left, right, threshold.
         keep: The kernel of the keep list: buckets, room, arrays, threshold.
         components: The kernel of connected components: documents, members, starts, cap, arrays,
             threshold; empty if the measure has a direction, which components have not.
-        choice: What it is, as the help of --measure describes it; empty if --sketch decides.
+        choice: What it is, as the help of --measure describes it; empty if other options decide.
         estimated: Whether the slots of a MinHash estimate it.
         likeness: How a removed document is like its witness, with {similarity} and {witness}.
         to_jaccard: From a similarity by this measure to the Jaccard similarity of the same sets,
@@ -117,6 +119,28 @@ MEASURES: Final = {
         pairs="near_pairs",
         keep="keep_near",
         components="components_near",
+    ),
+    "cosine": Measure(
+        label="cosine",
+        compares=VECTORS,
+        pairs="cosine_pairs",
+        keep="keep_cosine",
+        components="components_cosine",
+        likeness="cosine {similarity} to {witness}",
+    ),
+    "either": Measure(
+        label="Jaccard or cosine",
+        compares=SIGNALS,
+        pairs="either_pairs",
+        keep="keep_either",
+        components="components_either",
+    ),
+    "both": Measure(
+        label="Jaccard, and a cosine that is enough",
+        compares=SIGNALS,
+        pairs="both_pairs",
+        keep="keep_both",
+        components="components_both",
     ),
 }
 MeasureName: TypeAlias = Literal["jaccard", "containment"]

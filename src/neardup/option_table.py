@@ -166,9 +166,9 @@ class TextOptions(TypedDict, total=False):
         ProfileName | None,
         Option(
             "How texts are normalised before they are compared: conservative keeps upper and lower "
-            "case apart; plain is standard without invisible characters inside words and without "
-            "the vowel marks of Arabic and Hebrew; aggressive also folds accents, digits and "
-            "compatibility forms, but keeps invisible characters.",
+            "case apart; plain is standard without invisible characters and without the vowel "
+            "marks of Arabic and Hebrew; aggressive also folds accents, digits and compatibility "
+            "forms; look-alikes does both, and folds letters that look like Latin ones.",
             default="standard",
             metavar="PROFILE",
             common=True,

@@ -19,10 +19,14 @@ from neardup.errors import FormatError, ParameterError, SpecMismatch
 
 VERSION: Final = 1
 UNICODE: Final = "14.0.0"
-ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressive"]
+ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressive", "look-alikes"]
 PROFILES: Final[tuple[str, ...]] = get_args(ProfileName)
+UNIFYING: Final = ("aggressive", "look-alikes")
+"""Profiles that unify compatibility forms, and fold accents and digits."""
 STRIPS: Final = ("", "html")
-UNITS: Final = ("word", "char", "line", "token")
+VECTOR: Final = "vector"
+"""The unit of documents that are compared by a vector alone, of which there is one a document."""
+UNITS: Final = ("word", "char", "line", "token", VECTOR)
 HashName: TypeAlias = Literal["xxh64", "murmur3", "fnv1a", "siphash"]
 HASHES: Final[tuple[str, ...]] = get_args(HashName)
 KEYED: Final = "siphash"
@@ -33,6 +37,7 @@ FAMILIES: Final[dict[str, dict[str, int]]] = {
     "simhash": {"sign": 1},
     "bottomk": {"mix": 64},
     "hyperloglog": {"hll8": 8},
+    "hyperplane": {"planes": 1},
 }
 """Sketch -> the families of hash functions that fill its slots, the default first -> bits."""
 SLOTS: Final = {
@@ -42,6 +47,7 @@ SLOTS: Final = {
     "simhash": 64,
     "bottomk": 256,
     "hyperloglog": 4_096,
+    "hyperplane": 256,
 }
 """Sketch -> the default number of slots."""
 WEIGHTED: Final = ("simhash", "weighted")
@@ -56,7 +62,7 @@ MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Added after version 1: in the canonical form only if they are not empty, so that the fingerprints
 # of earlier specifications stay as they are.
-LATER_FIELDS: Final = ("strip", "ignored", "key", "weights")
+LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +70,15 @@ class Spec:
     """The specification of shingles and sketches; two sketches are comparable if theirs are equal.
 
     Args:
-        profile: How texts are normalised: `conservative`, `standard`, `plain` or `aggressive`.
-        unit: The unit of a shingle: `word`, `char`, `line` or `token`.
+        profile: How texts are normalised: `conservative`, `standard`, `plain`, `aggressive` or
+            `look-alikes`.
+        unit: The unit of a shingle: `word`, `char`, `line` or `token`; or `vector`, of which a
+            document has one.
         size: The number of units in a shingle.
         hash: The hash function of units: `xxh64`, `murmur3`, `fnv1a`, or `siphash` with a key.
         seed: The seed of all hashes, from 0 to 2^64 - 1.
-        sketch: `minhash`, `oneperm`, `weighted`, `simhash`, `bottomk` or `hyperloglog`.
+        sketch: `minhash`, `oneperm`, `weighted`, `simhash`, `bottomk`, `hyperloglog`, or
+            `hyperplane` of vectors.
         family: The family of hash functions that fill the slots, one that the sketch has.
         slots: The number of slots of a sketch; of a SimHash its bits.
         bits: The bits of a slot that are stored; fewer than the family makes for b-bit MinHash.
@@ -80,6 +89,9 @@ class Spec:
         key: The id of the secret key of hash `siphash`, 16 hexadecimal digits; empty by default.
         weights: `tf-idf:` and the digest of the document frequencies by which shingles are
             weighted; empty by default.
+        vectors: Of documents with vectors the numbers of a vector, the planes that they are
+            sketched by, and the digest of their centre, `384x640:0123456789abcdef`; empty by
+            default.
 
     >>> Spec().shingle
     'word:5'
@@ -104,6 +116,7 @@ class Spec:
     ignored: str = ""
     key: str = ""
     weights: str = ""
+    vectors: str = ""
 
     def __post_init__(self) -> None:
         check_choice("text profile", self.profile, PROFILES)
@@ -129,6 +142,7 @@ class Spec:
         if self.unit == "token" and (self.strip or self.ignored):
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
         self._check_weights()
+        self._check_vectors()
         for what, name, low, high in (
             ("shingle size", "size", 1, MAX_SHINGLE),
             ("number of slots", "slots", 1, MAX_SLOTS),
@@ -150,6 +164,21 @@ class Spec:
         if self.weights and self.sketch not in WEIGHTED:
             raise ParameterError(
                 f"a {self.sketch} has no weights: use one of {', '.join(WEIGHTED)}, or none"
+            )
+
+    def _check_vectors(self) -> None:
+        if not isinstance(self.vectors, str) or not re.fullmatch(
+            "([1-9][0-9]*x[0-9]+:([0-9a-f]{16}|none))?", self.vectors
+        ):
+            raise ParameterError(
+                f"vectors {self.vectors!r} are not known: give their numbers, the planes and the "
+                "digest of the centre, as in 384x640:0123456789abcdef, or none as the digest"
+            )
+        by_vector = self.unit == VECTOR, self.sketch == "hyperplane"
+        if any(by_vector) and not all(by_vector):
+            raise ParameterError(
+                f"sketch hyperplane is of vectors alone, with shingle {VECTOR}:1: choose both or "
+                "neither"
             )
 
     @classmethod
@@ -204,6 +233,21 @@ class Spec:
     def of_bags(self) -> bool:
         """Whether a sketch depends on how often a shingle occurs in a document."""
         return self.sketch == "weighted"
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether documents are compared by vectors alone."""
+        return self.unit == VECTOR
+
+    @property
+    def planes(self) -> int:
+        """The number of planes that vectors are sketched by; 0 without vectors."""
+        return int(self.vectors.partition(":")[0].partition("x")[2] or 0)
+
+    @property
+    def dimension(self) -> int:
+        """The number of numbers of a vector; 0 without vectors."""
+        return int(self.vectors.partition("x")[0] or 0)
 
     @property
     def width(self) -> int:
@@ -289,6 +333,7 @@ SET_BY: Final = {
     "key": "--key-file",
     "ignored": "list of ignored lines",
     "weights": "--weights and document frequencies",
+    "vectors": "vectors, --planes and --centre",
 }
 """Field -> the option that sets it."""
 

@@ -8,14 +8,14 @@ one set), or of the equal slots by all slots; similar means that it reaches the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.measure_table import MEASURES, Measure
+from neardup.measure_table import MEASURES, SIGNALS, VECTORS, Measure
 
 Integers = NDArray[np.int64]
 Kept = tuple[Integers, NDArray[np.float64], int, Integers]
@@ -44,8 +44,8 @@ class Comparison:
     exact: ClassVar[bool]
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that the kernels compare."""
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that the kernels compare, and what they know of them."""
         raise NotImplementedError
 
     @property
@@ -193,6 +193,62 @@ class Weighed(Comparison):
     @property
     def documents(self) -> int:
         return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class Signals(Comparison):
+    """Vectors, alone or behind sorted sets of shingles, compared by a measure of vectors.
+
+    Attributes:
+        shingles: The words of all candidates, one after another: the shingles of one, if there are
+            any, and then its vector, two float32 numbers a word, the last one filled with 0.
+        offsets: Where each candidate's begin; one more than candidates.
+        dimension: The numbers of a vector.
+        threshold: The least similarity: the least cosine of vectors alone, else that of shingles.
+        cosine_threshold: The least cosine, if shingles are compared, too.
+    """
+
+    shingles: NDArray[np.uint64]
+    offsets: Integers
+    dimension: int
+    threshold: float
+    cosine_threshold: float = 0.0
+    measure: Measure = MEASURES["cosine"]
+    exact: ClassVar[bool] = True
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        arrays = self.shingles, self.offsets, self.dimension
+        return arrays if self.measure.compares == VECTORS else (*arrays, self.cosine_threshold)
+
+    @property
+    def documents(self) -> int:
+        return len(self.offsets) - 1
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        """Return the similarity of each pair, -1.0 where it is below the threshold.
+
+        Args:
+            left: The better-ranked candidate of each pair.
+            right: The other one.
+            least: A threshold for these pairs, instead of that of the comparison; then no cosine
+                is too low beside a Jaccard similarity.
+        """
+        if least is None or self.measure.compares != SIGNALS:
+            return super().pairs(left, right, least)
+        return Comparison.pairs(replace(self, cosine_threshold=-1.0), left, right, least)
+
+    def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
+        """Return the Jaccard similarity and the cosine of each pair, a row each.
+
+        Args:
+            left: A candidate of each pair.
+            right: The other one.
+        """
+        found: NDArray[np.float64] = kernels.signal_numbers(
+            self.shingles, self.offsets, self.dimension, left, right
+        )
+        return found
 
 
 @dataclass(frozen=True)

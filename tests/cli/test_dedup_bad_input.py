@@ -297,7 +297,7 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
         (["--shingle", "word"], "'word' is not UNIT:SIZE"),
         (["--shingle", "word:0"], "shingle size"),
         (["--shingle", "verse:1"], "verse"),
-        (["--text-profile", "loud"], "conservative, standard, plain, aggressive"),
+        (["--text-profile", "loud"], "conservative, standard, plain, aggressive, look-alikes"),
         (["--preset", "mine"], "fineweb, nemo"),
         (["--verify", "maybe"], "exact, estimate, none"),
         (["--cluster", "circles"], "stars, components"),

@@ -177,7 +177,13 @@ def test_token_column_gives_the_answer_of_the_tokens(tmp_path: Path, extension: 
 
 @pytest.mark.parametrize(
     ("profile", "removed"),
-    [("conservative", []), ("standard", [1]), ("plain", [1, 4]), ("aggressive", [1, 2, 3])],
+    [
+        ("conservative", []),
+        ("standard", [1]),
+        ("plain", [1, 4]),
+        ("aggressive", [1, 2, 3]),
+        ("look-alikes", [1, 2, 3, 4, 5]),
+    ],
 )
 def test_text_profiles_decide_what_is_equal(
     tmp_path: Path, profile: str, removed: list[int]
@@ -188,6 +194,7 @@ def test_text_profiles_decide_what_is_equal(
         "a cafe in 2024 on the corner",
         "ａ ｃａｆｅ in 1234 on the corner",
         "a ca\u200bfé in 1999 on t\u202dhe cor\u2069ner",
+        "а сᴀfе іn 1999 оn thе соrnеr",
     ]
     rows = [{"text": text} for text in texts]
     found = decided(tmp_path, rows, "--text-profile", profile)

@@ -12,7 +12,7 @@ from support.strategies import specs, texts
 
 from neardup import kernels, reference
 from neardup.keys import make_hasher
-from neardup.spec import Spec
+from neardup.spec import UNIFYING, Spec
 from neardup.text.arrays import view_strings
 from neardup.text.characters import character_table, normalise_texts
 from neardup.text.lines import hash_lines, ignore_lines
@@ -80,7 +80,7 @@ def test_texts_of_lines_equal_their_twin(found, shape, seed, most):
         table.stage1,
         table.stage2,
         spec.profile != "conservative",
-        spec.profile == "aggressive",
+        spec.profile in UNIFYING,
         wanted,
         make_hasher(spec, None),
         most,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.strategies import specs, texts
 
 from neardup import kernels, reference
-from neardup.reference.text import DROPPED_BY_PLAIN
+from neardup.reference.text import DROPPED
 from neardup.spec import Spec
 from neardup.text.shingle import hash_units, shingle_documents
 
@@ -82,7 +82,7 @@ def test_tokens_equal_their_twin(lists):
 def test_every_character_alone_and_after_a_letter():
     codes = [c for c in range(0x30000) if not 0xD800 <= c <= 0xDFFF]
     codes += [0x323AF, 0x323B0, 0xE0001, 0xE0100, 0x10FFFD]
-    for profile in ("standard", "plain", "aggressive"):
+    for profile in ("standard", "plain", "aggressive", "look-alikes"):
         spec = Spec(profile=profile)
         found = ["a" + chr(c) + "b" for c in codes]
         got = hash_units(pa.array(found, pa.large_string()), spec)
@@ -92,17 +92,18 @@ def test_every_character_alone_and_after_a_letter():
             assert counts[i] == len(reference.units(found[i], spec)), hex(codes[i])
 
 
-def test_every_character_that_plain_drops_is_dropped_by_both():
-    dropped = [chr(c) for a, b in DROPPED_BY_PLAIN for c in range(a, b + 1)]
+@pytest.mark.parametrize("profile", DROPPED)
+def test_every_character_that_a_profile_drops_is_dropped_by_both(profile):
+    dropped = [chr(c) for a, b in DROPPED[profile] for c in range(a, b + 1)]
     found = [
         form for c in dropped for form in (f"a{c}b", f"{c}a b{c}{c}", f"{c}", f"e{c}\u0301 1{c}2")
     ]
     texts = pa.array(found, pa.large_string())
     for shingle in ("word:1", "char:1", "line:1"):
-        spec = Spec.of(shingle, profile="plain")
+        spec = Spec.of(shingle, profile=profile)
         got = rows(hash_units(texts, spec))
         assert got == [reference.unit_hashes(reference.units(text, spec), spec) for text in found]
-    assert rows(hash_units(texts.slice(0, 1), Spec(profile="plain"))) == [
+    assert rows(hash_units(texts.slice(0, 1), Spec(profile=profile))) == [
         [xxhash.xxh64_intdigest(b"ab")]
     ]
 

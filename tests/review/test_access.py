@@ -29,6 +29,14 @@ def test_page_without_token_is_refused(review):
     assert other.get("/open").status_code == 403
 
 
+def test_looking_at_the_address_does_not_use_it(review):
+    """As programs do that show what is behind a link."""
+    reviewer = review()
+    reviewer.desk.token.value = "next"
+    assert stranger(reviewer).head("/open?token=next").status_code == 403
+    assert stranger(reviewer).get("/open?token=next").status_code == 200
+
+
 def test_token_opens_one_session():
     printed = []
     token = EntryToken(printed.append)

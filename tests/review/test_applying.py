@@ -36,7 +36,7 @@ def test_a_person_decides_and_applies(reviewer: Reviewer, run: Path) -> None:
     (folder,) = re.findall(r'name="folder" value="([^"]+)"', page)
     assert folder == f"{run.name}-decided"
     assert "Apply 1 decision" in page
-    for wrong in ("", "..", "a/b", "x" * 300):
+    for wrong in ("", "..", "a/b", "x" * 300, "\x1b[2J"):
         assert "give the name of a folder" in reviewer.send("/apply", 400, folder=wrong)
     assert "exists: give another name" in reviewer.send("/apply", 409, folder=run.name)
     reviewer.send("/apply", folder=folder)
@@ -105,6 +105,16 @@ def test_a_run_with_decisions_is_reviewed_and_changed_again(
     assert len(rows) == len(removed) - 1
 
 
+def test_work_that_breaks_says_so(tmp_path: Path) -> None:
+    def apply(*_: object) -> dict[str, int]:
+        raise OSError(28, "No space left on device")
+
+    work = ApplyWork(apply)
+    work.begin(Decisions, tmp_path)
+    work.wait()
+    assert "No space left" in str(work.failure) and work.counts is None
+
+
 def test_work_ends_with_the_server(tmp_path: Path) -> None:
     begun = Event()
 
@@ -114,11 +124,11 @@ def test_work_ends_with_the_server(tmp_path: Path) -> None:
             begun.set()
 
     work = ApplyWork(apply)
-    work.begin(Decisions(), tmp_path)
+    work.begin(Decisions, tmp_path)
     assert begun.wait(10)
     assert (work.stage, work.done, work.is_under_way) == ("reading", 0.5, True)
     with pytest.raises(Busy, match="being applied"):
-        work.begin(Decisions(), tmp_path)
+        work.begin(Decisions, tmp_path)
     work.stop()
     assert not work.is_under_way and "the server ended" in str(work.failure)
 
@@ -147,5 +157,5 @@ def test_documents_whose_ids_are_not_names_are_decided_by_their_places(
     assert neardup("review", made, "--apply", out).code == 0
     outcomes = {row["row"]: row["outcome"] for row in table(out, "decided")}
     assert outcomes == {0: "removed", 1: "removed", 2: "kept", 3: "kept", 4: "kept", 7: "removed"}
-    reviewer.send("/bulk", source="", least=0, most=1, action="same", count=6)
+    reviewer.send("/bulk", source="", least=0, most=1, action="same", count=2)
     assert {one.b for one in reviewer.desk.journal.export()} >= {f"{file}5", f"{file}6"}

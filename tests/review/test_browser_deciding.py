@@ -75,6 +75,20 @@ def test_cluster_is_decided(serve, page: Page, mouse: bool, key: str, action: st
     assert {(done, id) for done, id, _ in server.decisions()} == {(action, id) for id in ids}
 
 
+def test_key_that_is_held_down_decides_once(serve, page: Page) -> None:
+    server = serve()
+    server.enter(page, "pair/0")
+    with page.loading():
+        page.press("s")
+    following = page.path
+    page.hold("s")
+    page.hold("d")
+    assert len(server.decisions()) == 1 and page.path == following
+    with page.loading():
+        page.press("d")
+    assert [action for action, *_ in server.decisions()] == ["same", "different"]
+
+
 def test_keys_move_among_the_copies_of_a_cluster(serve, page: Page) -> None:
     server = serve()
     number = table(server.run, "clusters")[0]["cluster"]

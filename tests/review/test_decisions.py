@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from support.command_line import neardup, refused, table
 from support.reviewer import Reviewer
 
+from neardup.decisions import ACTIONS, PAIR_ACTIONS, Decisions
 from neardup.errors import Conflict, FormatError, OutputError
 from neardup.formats.decisions import read_decisions
 from neardup.review.desk import ReviewDesk
@@ -154,6 +157,30 @@ def test_bulk_says_the_number_before(review):
     assert "from 0 to 1" in reviewer.get("/bulk?least=97&most=1&action=keep", 400)
 
 
+def test_bulk_leaves_alone_what_was_decided_one_by_one(review):
+    reviewer = review()
+    reviewer.decide("different", 0)
+    reviewer.decide("keep", 4)
+    reviewer.decide("unsure", 5)
+    before = reviewer.decisions()
+    page = reviewer.get("/bulk?source=&least=0&most=1&action=same")
+    assert "6 pairs" in page and "3 that are decided already" in page
+    reviewer.send("/bulk", count=6, source="", least=0, most=1, action="same")
+    assert reviewer.decisions()[:3] == before
+    assert [one[0] for one in reviewer.decisions()[3:]] == ["same"] * 6
+    assert "There is none" in reviewer.get("/bulk?source=&least=0&most=1&action=drop")
+
+
+def test_bulk_does_not_override_what_somebody_decided_meanwhile(review):
+    ann = review()
+    bob = review(ann.desk.run, who="bob")
+    assert "9 pairs" in ann.get("/bulk?least=0&most=1&action=same")
+    bob.decide("different", 0)
+    sent = {"source": "", "least": 0, "most": 1, "action": "same"}
+    assert "they are 8 now" in ann.send("/bulk", 409, count=9, **sent)
+    assert [one.who for one in ann.desk.journal.export()] == ["bob"]
+
+
 def test_decisions_are_exported(review, tmp_path):
     reviewer = review()
     reviewer.decide("different", 0, note="日本語 <b>")
@@ -215,6 +242,15 @@ def test_file_that_is_none_is_refused(tmp_path):
         DecisionJournal(path, None)
 
 
+@pytest.mark.parametrize("tables", ["other (a)", "about (version, changes)"])
+def test_other_database_is_refused(tmp_path, tables):
+    path = tmp_path / "decisions.sqlite"
+    with sqlite3.connect(path) as opened:
+        opened.execute(f"CREATE TABLE {tables}")
+    with pytest.raises(FormatError, match="no file of decisions"):
+        DecisionJournal(path, None)
+
+
 def test_file_of_another_version_is_refused(journal):
     journal.decide([NewDecision("drop", "c")], "ann")
     journal.close()
@@ -254,6 +290,41 @@ def test_time_is_that_of_the_clock(tmp_path):
     journal.decide([NewDecision("drop", "a")], "ann")
     assert [one.when for one in journal.export()] == ["2026-03-01T12:00:00.000005Z"]
     journal.close()
+
+
+def test_clock_that_is_set_back_does_not_bring_back_an_earlier_decision(tmp_path):
+    hours = iter([12, 11, 13])
+    clock = partial(next, (datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in hours))
+    journal = DecisionJournal(tmp_path / "decisions.sqlite", None, clock)
+    for action in ("keep", "drop", "prefer"):
+        journal.decide([NewDecision(action, "a")], "ann")
+        assert [one.action for one in Decisions.of(journal.export()).in_force] == [action]
+    assert [one.when[11:13] for one in journal.export()] == ["12", "12", "13"]
+    journal.close()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_contradictions_are_found_among_those_that_may_contradict(journal, seed):
+    chance = random.Random(seed)
+    names = [f"d{n}" for n in range(chance.choice([4, 8, 20]))]
+    for _ in range(chance.choice([3, 10, 40])):
+        action = chance.choice(chance.choice([ACTIONS, ("same", "different"), ("same", "keep")]))
+        a, b = chance.sample(names, 2)
+        decision = NewDecision(action, a, b if action in PAIR_ACTIONS else "")
+        journal.decide([decision], chance.choice(["ann", "bob"]))
+        if chance.random() < 0.1:
+            journal.undo("ann")
+    everything = Decisions.of(journal.export())
+    found = Decisions.of(journal.contested())
+    assert list(map(str, found.contradictions())) == list(map(str, everything.contradictions()))
+
+
+def test_decisions_that_agree_are_not_looked_through_for_contradictions(journal):
+    """A page shows contradictions, and someone may have decided about a million pairs at once."""
+    agreeing = [NewDecision("same", f"a{n}", f"b{n}") for n in range(100)]
+    journal.decide([*agreeing, NewDecision("keep", "a0"), NewDecision("keep", "c")], "ann")
+    journal.decide([NewDecision("different", f"x{n}", f"y{n}") for n in range(100)], "ann")
+    assert {one.a for one in journal.contested()} == {"a0"}
 
 
 KILLED = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from support.command_line import table
 from support.reviewer import DOCUMENTS
 
@@ -87,6 +88,40 @@ def test_document_is_explained_and_compared(review):
     assert "was removed" in page and "buckets that both are in" in page
     assert "What is most similar" in reviewer.get("/document?id=a0&explain=1")
     assert "a0 beside b0" in reviewer.get("/compare?a=a0&b=b0")
+
+
+@pytest.mark.parametrize("number", ["9" * 16, str(1 << 53), "9" * 5_000, "x", "-1", "١"])
+@pytest.mark.parametrize("page", ["pair", "cluster"])
+def test_numbers_that_are_none_are_refused(review, page, number):
+    answer = review().client.get(f"/{page}/{number}")
+    assert answer.status_code in (400, 404) and "not possible" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/decide", {"action": "same", "seen": 0}),
+        ("/decide", {"action": "same", "position": 0}),
+        ("/decide-cluster", {"action": "keep", "seen": 0}),
+        ("/bulk", {"action": "same", "least": 0, "most": 1}),
+    ],
+)
+def test_form_that_lacks_a_field_decides_nothing(review, path, fields):
+    reviewer = review()
+    assert "is not a number" in reviewer.send(path, 400, **fields)
+    assert reviewer.decisions() == []
+
+
+def test_queue_has_each_removal_once_however_many_are_equally_certain(make_run, review):
+    text = " ".join(f"w{n}" for n in range(30))
+    copies = [{"id": f"copy{n}", "text": f"{text} {'other ' * (n % 3)}"} for n in range(200)]
+    index = review(make_run(copies, "--threshold", "0.5")).desk.index
+    (whole, last), met = (index.doubtful(None, 1_000), None), []
+    while part := index.doubtful(last, 7):
+        last = part[-1]
+        met += part
+    assert met == whole and len(met) == 199
+    assert len({one.similarity for one in met}) < 5
 
 
 def test_unknown_things_are_refused_with_a_cure(review):

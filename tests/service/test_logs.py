@@ -125,7 +125,7 @@ def test_log_file_that_was_moved_is_made_again(tmp_path: Path) -> None:
     log.event("meanwhile")
     assert log.drain(10)
     log.reopen()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not file.exists():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -142,7 +142,7 @@ def test_log_file_that_can_t_be_made_again_goes_on(tmp_path: Path) -> None:
     folder.rename(tmp_path / "moved")
     log.reopen()
     moved = tmp_path / "moved" / "log"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while "log_not_reopened" not in moved.read_text():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -174,8 +174,8 @@ def test_standard_error_that_nobody_reads_blocks_nothing(tmp_path: Path) -> None
     limits = ("--limit", "log_bytes=20000")
     with unread(tmp_path / "data", *limits) as (process, url), httpx.Client(base_url=url) as client:
         for _ in range(700):
-            assert client.get("/v1/stats", timeout=5).status_code == 200
-        assert client.get("/healthz", timeout=5).status_code == 200
+            assert client.get("/v1/stats", timeout=30).status_code == 200
+        assert client.get("/healthz", timeout=30).status_code == 200
         metrics = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines())
         dropped = float(metrics["neardup_log_lines_dropped_total"])
         assert dropped > 10
@@ -192,7 +192,7 @@ def test_service_whose_log_nobody_reads_ends_by_sigterm(tmp_path: Path) -> None:
     with unread(tmp_path / "data") as (process, url):
         with httpx.Client(base_url=url) as client:
             for _ in range(500):
-                assert client.get("/healthz", timeout=5).status_code == 200
+                assert client.get("/healthz", timeout=30).status_code == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
 
@@ -202,7 +202,7 @@ def test_sighup_makes_the_log_file_of_a_service_again(tmp_path: Path) -> None:
     with running_with_log(tmp_path / "data", file) as (process, url):
         file.rename(moved)
         process.send_signal(signal.SIGHUP)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not (file.exists() and "log_reopened" in file.read_text()):
             assert time.monotonic() < end
             time.sleep(0.02)

@@ -107,7 +107,7 @@ def test_connections_beyond_the_limit_are_closed_but_for_those_of_monitors(small
         return float(dict(line.rsplit(" ", 1) for line in lines)[name])
 
     def wait_until_alone() -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while metric("neardup_open_connections") != 1:
             assert time.monotonic() < end, "closed connections still count as open"
             time.sleep(0.05)
@@ -148,8 +148,10 @@ def test_one_address_can_t_hold_all_connections(tmp_path: Path) -> None:
         finally:
             for each in held:
                 each.close()
-        time.sleep(0.3)
-        assert service.raw(CLOSING).startswith(b"HTTP/1.1 200 "), "they count no longer"
+        end = time.monotonic() + 30
+        while not service.raw(CLOSING).startswith(b"HTTP/1.1 200 "):
+            assert time.monotonic() < end, "they count no longer"
+            time.sleep(0.05)
 
 
 def test_proxy_may_hold_all_connections(tmp_path: Path) -> None:

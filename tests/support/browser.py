@@ -173,6 +173,11 @@ class Page:
             self.ask("Input.dispatchKeyEvent", type=kind, **pressed, **written)
             self.ask("Input.dispatchKeyEvent", type="keyUp", **pressed)
 
+    def hold(self, key: str, times: int = 5) -> None:
+        """Go on holding down a key that has been pressed."""
+        for _ in range(times):
+            self.ask("Input.dispatchKeyEvent", type="keyDown", key=key, text=key, autoRepeat=True)
+
     def write(self, text: str) -> None:
         """Write a text where the cursor is."""
         self.ask("Input.insertText", text=text)

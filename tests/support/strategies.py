@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from neardup.spec import PROFILES
+
 USUAL = 40
 """Random examples of a property in `make test`; `tests/conftest.py` has those of other runs."""
 
@@ -15,8 +17,9 @@ def examples(count: int) -> int:
 
 
 # Letters that fold to another length, marks, unspaced scripts, Hangul in pieces, joiners,
-# characters newer than the tables, emoji, every kind of space.
+# characters newer than the tables, emoji, every kind of space; letters that pass for Latin ones.
 TROUBLE = "AZaz09_ .,\n\r\t\x00é́ßẞİıſΣσςKȺⱥﬁ١أًकिक्ษกี่你好ひらカーｶ가각ாொ­‍‌️﻿​　 😀𠀀\U000323b0͸ǅŉ½²Ⅷ"
+TROUBLE += "аѴΝꓐᎪø🅰\u202e\u3164\u1160"
 
 texts = st.one_of(
     st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=80),
@@ -27,7 +30,7 @@ texts = st.one_of(
 
 specs = st.tuples(
     st.sampled_from(["word:1", "word:2", "word:5", "char:1", "char:4", "line:1", "line:2"]),
-    st.sampled_from(["conservative", "standard", "plain", "aggressive"]),
+    st.sampled_from(PROFILES),
 )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from neardup import reference
 from neardup.errors import FormatError, SpecMismatch, UsageError
-from neardup.spec import Spec
+from neardup.spec import PROFILES, Spec
 from neardup.text.lines import IgnoredLines, LineCounts, require_ignored_lines
 
 LINES = [f"line {i}" for i in range(9)] + ["LINE  1", "", " ", "été", "e\u0301té"]
@@ -36,7 +36,7 @@ def found_in(batches, share, spec, slots=4) -> IgnoredLines:
     return frequent.freeze()
 
 
-@given(documents, shares, st.sampled_from(["conservative", "standard", "plain", "aggressive"]))
+@given(documents, shares, st.sampled_from(PROFILES))
 def test_ignored_lines_equal_counting_by_brute_force(found, share, profile):
     spec = Spec(profile=profile)
     got = found_in([found], share, spec)

@@ -12,9 +12,8 @@ from support.strategies import texts
 
 from neardup import reference
 from neardup.reference.text import digit_value, unicode_tables
+from neardup.spec import PROFILES
 from neardup.text.numbers import find_numbers
-
-PROFILES = ["conservative", "standard", "plain", "aggressive"]
 
 
 def found_in(several: list[str | None], profile: str) -> list[list[str]]:

@@ -7,6 +7,7 @@ all files: a misspelt name would be left out silently.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,8 +21,10 @@ from neardup.corpus.fields import list_record_fields, list_table_fields, split_n
 from neardup.corpus.format_table import BOM, JSON
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.jsonl import load_records
-from neardup.corpus.read import parse_chunk, read_chunks, stored_bytes
+from neardup.corpus.read import chunks_of, parse_chunk, read_chunks, stored_bytes
 from neardup.corpus.streams import name_read_errors
+from neardup.corpus.vector_files import VectorFile
+from neardup.corpus.vectors import no_vector_error, with_dimension
 from neardup.errors import InputError
 
 
@@ -38,6 +41,29 @@ def check_columns(files: Sequence[InputFile], columns: Columns) -> None:
             _read_first(file, columns)
     if "," in columns.text and not columns.tokens and not columns.rewritten:
         _check_parts(files, columns)
+
+
+def find_dimension(files: Sequence[InputFile], columns: Columns) -> Columns:
+    """Return the columns with the dimension of the first usable vector; an error without any.
+
+    Args:
+        files: The input files, of which as many are read as it takes.
+        columns: The columns that are asked for.
+    """
+    if columns.vectors is None or columns.dimension is not None:
+        return columns
+    if columns.vector_column is None:
+        return replace(columns, dimension=VectorFile.open(columns.vectors).shape[1])
+    reasons: Counter[str] = Counter()
+    for chunk in chunks_of(files, columns):
+        documents = parse_chunk(chunk, columns)
+        found = with_dimension(columns, documents)
+        if found.dimension is not None:
+            return found
+        reasons.update(documents.rejected.values())
+    if reasons:
+        raise no_vector_error(reasons, columns)
+    return columns
 
 
 def check_new_columns(files: Sequence[InputFile]) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,8 +25,9 @@ from neardup.corpus.documents import (
     Columns,
     Documents,
     as_plain,
+    blank_rows,
+    empty_strings,
     keep_column,
-    make_booleans,
     make_strings,
     render_column,
 )
@@ -46,9 +46,12 @@ from neardup.corpus.fields import (
     to_number,
 )
 from neardup.corpus.inputs import InputFile
+from neardup.corpus.vectors import ConvertedVectors, add_vectors, convert_column
 from neardup.errors import ColumnError, InputError, UsageError
 
 _TIMESTAMP = pa.timestamp("us")
+_IN_ROWS = {"text", "vectors"}
+"""The options whose values no folder states."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +109,19 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
             if names.count(name) > 1:
                 raise UsageError(f"{source.name} has two columns {name!r}: rename one of them")
             if is_in_list(name, names):
-                raise _missing(name, option, names, source)
-            if name not in names and (option == "text" or source.value(name) is MISSING):
-                raise _missing(name, option, names, source)
+                raise _missing(name, option, names, source, columns)
+            stated = MISSING if option in _IN_ROWS else source.value(name)
+            if name not in names and stated is MISSING:
+                raise _missing(name, option, names, source, columns)
     return columns
 
 
-def _missing(name: str, option: str, names: Sequence[str], source: Source) -> UsageError:
+def _missing(
+    name: str, option: str, names: Sequence[str], source: Source, columns: Columns
+) -> UsageError:
     """Return the error for a column that does not exist, or that is inside of a list."""
-    flag = source.option.format(option.partition(":")[0])
+    flag = columns.vectors_option if option == "vectors" else option.partition(":")[0]
+    flag = source.option.format(flag)
     for other in names:
         if is_in_list(other, names) and other.replace(LIST, "") == name.replace(LIST, ""):
             return UsageError(
@@ -122,7 +129,7 @@ def _missing(name: str, option: str, names: Sequence[str], source: Source) -> Us
                 f"value: make a row of each item, or choose another column with {flag}"
             )
     possible = [other for other in names if not is_in_list(other, names)]
-    if option != "text" and source.file is not None:
+    if option not in _IN_ROWS and source.file is not None:
         possible += [key for key in folder_columns(source.file) if key not in possible]
     near = [other for other in possible if other.lower().rpartition(".")[2] == name.lower()]
     near = near or get_close_matches(name, possible, 1)
@@ -151,13 +158,19 @@ def convert_table(table: pa.RecordBatch | pa.Table, columns: Columns, source: So
     within = None if columns.within is None else to_strings(labels(columns.within))
     distinct = tuple(to_strings(labels(name)) for name in columns.distinguish)
     sources = None if columns.source is None else to_strings(labels(columns.source))
-    return Documents(texts, ids, keep, within, dict(sorted(rejected.items())), distinct, sources)
+    rejected = dict(sorted(rejected.items()))
+    documents = Documents(texts, ids, keep, within, rejected, distinct, sources)
+    if columns.vector_column is None:
+        return documents
+    return add_vectors(documents, _convert_vectors(table, columns, source))
 
 
 def _convert_texts(
     table: pa.RecordBatch | pa.Table, columns: Columns, source: Source, fields: Sequence[str]
 ) -> tuple[pa.Array, dict[int, str]]:
     """Return the texts, or token ids, and the reason of each rejected row."""
+    if columns.textless:
+        return empty_strings(table.num_rows), {}
     read = _token_column if columns.tokens else _text_column
     names = parts_of(columns, "text", fields)
     parts = [read(_column(table, name), source, name) for name in names]
@@ -169,6 +182,18 @@ def _convert_texts(
     texts = join_columns([part for part, _ in parts])
     rejected = dict.fromkeys(_true_rows(texts.is_null()), TEXT_IS_NULL) | invalid
     return _reject_long(blank_rows(texts, set(invalid)), pc.binary_length, LONGEST, rejected)
+
+
+def _convert_vectors(
+    table: pa.RecordBatch | pa.Table, columns: Columns, source: Source
+) -> ConvertedVectors:
+    name = columns.vector_column or ""
+    column = take_field(table, name)
+    vectors = convert_column(column, columns.dimension)
+    if vectors is None:
+        need = "lists of numbers"
+        raise wrong_type(source, columns.vectors_option, name, column.type, need)
+    return vectors
 
 
 def _values(
@@ -391,12 +416,3 @@ def wrong_type(source: Source, option: str, name: str, kind: object, need: str) 
 def _true_rows(mask: pa.Array) -> list[int]:
     rows: list[int] = pc.indices_nonzero(mask).to_pylist()
     return rows
-
-
-def blank_rows(array: pa.Array, rows: set[int]) -> pa.Array:
-    """Return the array with null in these rows."""
-    if not rows:
-        return array
-    mask = np.zeros(len(array), bool)
-    mask[list(rows)] = True
-    return pc.if_else(make_booleans(mask), pa.scalar(None, array.type), array)

@@ -110,7 +110,7 @@ def parse_records(
         columns = resolve_columns(columns, header, Source.of(file))
     except ColumnError as error:
         raise explain_header(file, header, error) if file.dialect.header else error from None
-    first, *others = map(header.index, parts_of(columns, "text", header))
+    first, *others = map(header.index, parts_of(columns, "text", header) or header[:1])
     fields: list[list[str]] = []
     rejected: dict[int, str] = {}
     length = 0

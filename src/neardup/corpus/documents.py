@@ -7,7 +7,7 @@ type, and a slow one that checks every value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Number
 from typing import Any, Final
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from neardup.errors import ParameterError
 
@@ -28,6 +29,7 @@ TEXT_IS_NULL = "text is null"
 
 MERGE_ROWS: Final = "merge-rows"
 """The option that names the column of ids whose rows are one document."""
+MATRIX_ENDING: Final = ".npy"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Columns:
         numbers: Whether two documents must share all numbers of their texts to be similar.
         source: The column by whose values removed documents are counted, if any.
         rewritten: Whether texts are written again: they must be in one column of that name.
+        vectors: The column of the vectors, if any; or an .npy file (its name ends so) whose rows
+            belong to the documents of all inputs, in their order.
+        dimension: How many numbers a vector has; None if the first usable vector tells.
+        textless: Whether documents are their vectors: no text is read, `text` says nothing.
+        vectors_option: The name of the option for `vectors`, for messages.
     """
 
     text: str = "text"
@@ -60,6 +67,10 @@ class Columns:
     numbers: bool = False
     rewritten: bool = False
     source: str | None = None
+    vectors: str | None = None
+    dimension: int | None = None
+    textless: bool = False
+    vectors_option: str = "vectors"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "distinguish", tuple(self.distinguish))  # JSON has only lists
@@ -83,12 +94,26 @@ class Columns:
             "dates": self.dates,
             "rewritten": self.rewritten,
             "source": self.source,
+            "vectors": self.vectors,
+            "dimension": self.dimension,
+            "textless": self.textless,
+            "vectors_option": self.vectors_option if self.vectors else None,
         }
         return {
             name: value
             for name, value in (asdict(self) | rare).items()
             if value or name not in rare
         }
+
+    @property
+    def vector_column(self) -> str | None:
+        """The column of the vectors, None if there are none or if they are in a file beside."""
+        return None if (self.vectors or "").endswith(MATRIX_ENDING) else self.vectors
+
+    @property
+    def content(self) -> str:
+        """The column of what is compared: the texts, or without texts the vectors."""
+        return self.vector_column or "" if self.textless else self.text
 
     @property
     def plain(self) -> Columns:
@@ -101,7 +126,8 @@ class Columns:
         An option with several columns has an entry for each: `distinguish:0`, `distinguish:1`.
         """
         named = {
-            "text": self.text,
+            "text": None if self.textless else self.text,
+            "vectors": self.vector_column,
             self.id_option: self.id,
             "keep": self.keep,
             "within": self.within,
@@ -128,7 +154,8 @@ class Documents:
     """Consecutive documents of one source, in order; row i of every column is document i.
 
     Attributes:
-        texts: large_string, or large_list<int64> for token ids; null exactly where rejected.
+        texts: large_string, or large_list<int64> for token ids; null exactly where rejected. Empty
+            strings where no text is read.
         ids: large_string, null without an id; from tables of the type of their column, from lists
             of dicts a list of the values themselves.
         keep: int64, double, large_string or timestamp[us]; null where missing; None if not asked
@@ -137,6 +164,8 @@ class Documents:
         rejected: Row in this batch -> reason, in row order; a reason never quotes the document.
         distinct: For each column of `distinguish` the values, as in `within`.
         sources: The sources, as in `within`.
+        vectors: A row for each document, zeros where rejected; it may be read-only. Without
+            columns if the dimension is not known yet. None if not asked for.
     """
 
     texts: pa.Array
@@ -146,9 +175,16 @@ class Documents:
     rejected: dict[int, str]
     distinct: tuple[pa.Array, ...] = ()
     sources: pa.Array | None = None
+    vectors: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the texts and vectors, in bytes."""
+        size = 0 if self.vectors is None else self.vectors.nbytes
+        return size + int(self.texts.nbytes)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Documents:
         """Return the documents in these rows; for documents that come from files."""
@@ -162,7 +198,8 @@ class Documents:
             place_of[row]: reason for row, reason in self.rejected.items() if row in place_of
         }
         distinct = tuple(column.take(places) for column in self.distinct)
-        return Documents(**columns, rejected=rejected, distinct=distinct)
+        vectors = None if self.vectors is None else self.vectors[rows]
+        return Documents(**columns, rejected=rejected, distinct=distinct, vectors=vectors)
 
 
 def concat_keep(arrays: Iterable[pa.Array]) -> pa.Array:
@@ -238,6 +275,20 @@ def string_column(
 def make_booleans(mask: npt.NDArray[np.bool_]) -> pa.Array:
     """Return the mask as an Arrow column, without pa.array, which imports pandas."""
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, _bits(mask)])
+
+
+def empty_strings(count: int) -> pa.Array:
+    """Return a large_string column of so many empty strings."""
+    return string_column(np.empty(0, np.uint8), np.zeros(count + 1, np.int64))
+
+
+def blank_rows(array: pa.Array, rows: Collection[int]) -> pa.Array:
+    """Return the array with null in these rows."""
+    if not rows:
+        return array
+    mask = np.zeros(len(array), bool)
+    mask[list(rows)] = True
+    return pc.if_else(make_booleans(mask), pa.scalar(None, array.type), array)
 
 
 def _bits(mask: npt.NDArray[np.bool_]) -> pa.Buffer:

@@ -44,14 +44,16 @@ _DEEPEST, _SAMPLED = 8, 1000
 def parts_of(columns: Columns, option: str, names: Sequence[str]) -> list[str]:
     """Return the names that an option stands for; several if it asks for a text of several.
 
-    Of several, those that exist; all of them if none does.
+    Of several, those that exist; all of them if none does. None for the text if none is read.
 
     Args:
         columns: The columns that are asked for.
-        option: The option, a key of `columns.asked()`.
+        option: The option, a key of `columns.asked()` or "text".
         names: The fields that exist.
     """
-    name = columns.asked()[option]
+    name = columns.asked().get(option)
+    if name is None:
+        return []
     if option != "text" or name in names or "," not in name:
         return [name]
     parts = split_names(name)
@@ -68,9 +70,12 @@ def split_names(name: str) -> list[str]:
 
 
 def needed_fields(columns: Columns, names: Sequence[str]) -> list[str]:
-    """Return the fields that must be read, each once; the values of folders are not read."""
+    """Return the fields that must be read, each once; the values of folders are not read.
+
+    If none must be, it is the first one: rows without columns could not be counted.
+    """
     parts = (part for option in columns.asked() for part in parts_of(columns, option, names))
-    return list(dict.fromkeys(part for part in parts if part in names))
+    return list(dict.fromkeys(part for part in parts if part in names)) or list(names[:1])
 
 
 def top_level(fields: Iterable[str], names: Sequence[str]) -> list[str]:

@@ -48,6 +48,7 @@ class FileFormat(NamedTuple):
         variant_of: The format as which `--format` takes it: the content tells which of them it is.
         encoded: What has a text encoding of its own, which `--encoding` names: WHOLE_FILE,
             EACH_DOCUMENT; empty if the format states it.
+        has_lists: Whether a value can be a list of numbers.
     """
 
     name: str
@@ -60,6 +61,7 @@ class FileFormat(NamedTuple):
     is_certain: Callable[[bytes], bool] | None = None
     variant_of: str = ""
     encoded: str = WHOLE_FILE
+    has_lists: bool = False
 
 
 class Compression(NamedTuple):
@@ -168,9 +170,15 @@ def _is_object(line: bytes) -> bool:
 
 _ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
 _ROWS: Final = (
-    FileFormat("jsonl", (".jsonl", ".ndjson", ".jl", ".json"), is_json_lines, cut_by=BYTE_RANGES),
+    FileFormat(
+        "jsonl",
+        (".jsonl", ".ndjson", ".jl", ".json"),
+        is_json_lines,
+        cut_by=BYTE_RANGES,
+        has_lists=True,
+    ),
     # Settings and notebooks are objects on many lines, too.
-    FileFormat("json", (".json",), is_json, is_certain=is_json_certainly),
+    FileFormat("json", (".json",), is_json, is_certain=is_json_certainly, has_lists=True),
     FileFormat(
         "parquet",
         (".parquet", ".pq"),
@@ -178,6 +186,7 @@ _ROWS: Final = (
         is_packed=True,
         cut_by=ROW_GROUPS,
         encoded="",
+        has_lists=True,
     ),
     FileFormat("lines", cut_by=BYTE_RANGES, has_columns=False),
     FileFormat("csv", (".csv",)),
@@ -189,8 +198,9 @@ _ROWS: Final = (
         is_packed=True,
         variant_of="arrow",
         encoded="",
+        has_lists=True,
     ),
-    FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True, encoded=""),
+    FileFormat("arrow", _ARROW, begins_with(b"ARROW1"), is_packed=True, encoded="", has_lists=True),
     FileFormat("warc", (".warc", ".wet", ".wat"), begins_with(b"WARC/1.", b"WARC/0."), encoded=""),
     FileFormat(
         "tar",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain, islice
@@ -45,6 +45,15 @@ from neardup.corpus.fields import (
     top_level,
 )
 from neardup.corpus.rows import filter_batch, filter_column
+from neardup.corpus.vector_files import VectorFile, VectorRows, attach_all
+from neardup.corpus.vectors import (
+    add_vectors,
+    alike,
+    bare_documents,
+    convert_matrix,
+    convert_values,
+    with_dimension,
+)
 from neardup.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,36 +81,56 @@ class LazyTable(Protocol):
 DocumentData: TypeAlias = ArrowTable | LazyTable | Iterable[Any]
 """What holds documents: a table, or strings, dicts or lists of token ids one after the other."""
 
-Cut = Callable[[int, int], Documents]
-"""Converts the rows from, to; fewer if the data ends before."""
+Cut = Callable[[int, int, Columns], Documents]
+"""Converts the rows from, to, of resolved columns; fewer rows if the data ends before."""
 
 
-def read_data(data: Any, columns: Columns) -> Iterator[Documents]:
+def read_data(data: Any, columns: Columns, rows: VectorRows | None = None) -> Iterator[Documents]:
     """Yield the documents of `data`, in order, in batches of about 16 MB.
 
-    A single column (a list of strings, a Series, an Arrow array) contains the texts; of a table,
-    `columns` names the columns to read. Ids keep the type of their column.
+    A single column (a list of strings, a Series, an Arrow array, a matrix) contains the texts, or
+    without texts the vectors; of a table, `columns` names the columns to read. Ids keep the type of
+    their column. If no vector is usable, that is an error.
+
+    Args:
+        data: What holds the documents.
+        columns: The columns to read.
+        rows: The vectors of the documents, if they are not in a column; by default they are in the
+            .npy file that `columns.vectors` names, if it names one.
     """
     _refuse(data)
+    if columns.vectors is None and rows is None:
+        return _read(data, columns)
+    if rows is None and columns.vector_column is None:
+        rows = VectorFile.open(columns.vectors or "")
+    if rows is None:
+        return alike(_read(data, columns), columns)
+    others = _read(data, replace(columns, vectors=None))
+    return alike(attach_all(others, rows, columns), columns)
+
+
+def _read(data: Any, columns: Columns) -> Iterator[Documents]:
     source = Source(f"this {type(data).__name__}", "{}=")
     if _is(data, "polars", "LazyFrame"):
         data = _select_lazily(data, columns, source).collect()
     if _is(data, "pandas", "DataFrame"):
         return _pandas(data, columns, source)
     if _is(data, "pandas", "Series", "Index"):
-        data = data.to_frame(columns.text)
+        data = data.to_frame(columns.content)
         return _pandas(data, _only_text(columns, source), source)
     if _is(data, "datasets", "Dataset"):
         return _hugging_face(data, columns, source)
     if _is(data, "datasets", "IterableDataset"):
         return _tables(data.with_format("arrow").iter(_FIRST_ROWS), columns, source)
     if isinstance(data, (pa.Array, pa.ChunkedArray)) or _is(data, "polars", "Series"):
-        table = pa.Table.from_pydict({columns.text: pa.chunked_array(data)})
+        table = pa.Table.from_pydict({columns.content: pa.chunked_array(data)})
         return _tables(table.to_batches(), _only_text(columns, source), source)
     if hasattr(data, "__arrow_c_stream__"):
         return _tables(pa.RecordBatchReader.from_stream(data), columns, source)
     if isinstance(data, pa.RecordBatch):
         return _tables([data], columns, source)
+    if columns.textless and isinstance(data, np.ndarray) and data.ndim == 2:
+        return _matrix(data, columns, source)
     return _objects(iter(data), columns, source)
 
 
@@ -139,7 +168,7 @@ def _refuse(data: object) -> None:
 
 def _only_text(columns: Columns, source: Source) -> Columns:
     """Return the columns of data that is a single column; `ColumnError` if others are asked for."""
-    return resolve_columns(columns, [columns.text], source)
+    return resolve_columns(columns, [columns.content], source)
 
 
 def _needed(columns: Columns) -> list[str]:
@@ -155,27 +184,34 @@ def _choose(columns: Columns, schema: pa.Schema, source: Source) -> tuple[Column
 
 def _select_lazily(data: Any, columns: Columns, source: Source) -> Any:
     names = data.collect_schema().names()
-    if set(_needed(columns)) <= set(names):
+    needed = set(_needed(columns))
+    if needed and needed <= set(names):
         return data.select(_needed(resolve_columns(columns, names, source)))
     return data.select(_choose(columns, data.head(0).collect().to_arrow().schema, source)[1])
 
 
-def paced(total: int, cut: Cut) -> Iterator[Documents]:
+def paced(total: int, cut: Cut, columns: Columns) -> Generator[Documents, None, Columns]:
     """Yield batches of about 16 MB, whose rows are estimated from the size of the batch before.
+
+    Returns the columns with the dimension of the vectors, once one is usable.
 
     Args:
         total: The number of rows, or more if it is not known: an empty batch ends the data.
         cut: Converts a range of rows.
+        columns: The columns.
     """
     start, rows = 0, _FIRST_ROWS
     while start < total:
-        batch = cut(start, min(start + rows, total))
+        batch = cut(start, min(start + rows, total), columns)
         if not len(batch):
             break
         yield batch
+        if columns.vectors is not None and columns.dimension is None:
+            columns = with_dimension(columns, batch)
         start += len(batch)
-        fit = rows * _BATCH_BYTES // max(1, batch.texts.nbytes)
+        fit = rows * _BATCH_BYTES // max(1, batch.nbytes)
         rows = max(1, min(fit, 4 * rows, _MAX_ROWS))
+    return columns
 
 
 def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator[Documents]:
@@ -183,17 +219,34 @@ def _tables(tables: Iterable[Any], columns: Columns, source: Source) -> Iterator
         chosen, names = _choose(columns, table.schema, source)
         needed = table.select(names)
 
-        def cut(start: int, end: int, needed: Any = needed, chosen: Columns = chosen) -> Documents:
+        def cut(start: int, end: int, chosen: Columns, needed: Any = needed) -> Documents:
             return convert_table(needed.slice(start, end - start), chosen, source)
 
-        yield from paced(needed.num_rows, cut)
+        found = yield from paced(needed.num_rows, cut, chosen)
+        columns = replace(columns, dimension=found.dimension)
 
 
 def _hugging_face(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     chosen, names = _choose(columns, data.features.arrow_schema, source)
     # Not data.data: after select or shuffle, the rows are a selection of that table.
     rows = data.select_columns(names).with_format("arrow")
-    return paced(len(data), lambda start, end: convert_table(rows[start:end], chosen, source))
+    return paced(
+        len(data),
+        lambda start, end, chosen: convert_table(rows[start:end], chosen, source),
+        chosen,
+    )
+
+
+def _matrix(
+    data: npt.NDArray[Any], columns: Columns, source: Source
+) -> Generator[Documents, None, Columns]:
+    if data.dtype.kind not in "fiu":
+        raise UsageError(f"{source.name} has {data.dtype}, not numbers: convert it to float32")
+
+    def cut(start: int, end: int, chosen: Columns) -> Documents:
+        return bare_documents(convert_matrix(data[start:end], chosen.dimension))
+
+    return paced(len(data), cut, _only_text(columns, source))
 
 
 def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
@@ -206,20 +259,21 @@ def _pandas(data: Any, columns: Columns, source: Source) -> Iterator[Documents]:
     fields = names
     if not set(_needed(columns)) <= set(names):
         fields = _list_inner_fields(names, lambda name: read(0, _FIRST_ROWS, name))
-    chosen = resolve_columns(columns, fields, source)
 
-    def cut(start: int, end: int) -> Documents:
+    def cut(start: int, end: int, chosen: Columns) -> Documents:
         def column(name: str) -> Any:
             if name in names:
                 return read(start, end, name)
             if name == chosen.text and name not in fields:
                 return _join([column(part) for part in parts_of(chosen, "text", fields)])
+            if not name:
+                return pa.nulls(end - start)
             head, _, rest = name.partition(".")
             return _inside(read(start, end, head), rest)
 
         return _from_columns(column, chosen, source)
 
-    return paced(len(data), cut)
+    return paced(len(data), cut, resolve_columns(columns, fields, source))
 
 
 def _list_inner_fields(names: list[str], read: Callable[[str], Any]) -> list[str]:
@@ -262,14 +316,16 @@ def _objects(items: Iterator[Any], columns: Columns, source: Source) -> Iterator
         chosen = _only_text(columns, source)
         return paced(
             sys.maxsize,
-            lambda start, end: _from_columns(
+            lambda start, end, chosen: _from_columns(
                 lambda _: list(islice(items, end - start)), chosen, source
             ),
+            chosen,
         )
     chosen = resolve_columns(columns, list_record_fields(head, columns), source)
     return paced(
         sys.maxsize,
-        lambda start, end: _from_dicts(list(islice(items, end - start)), chosen, source),
+        lambda start, end, chosen: _from_dicts(list(islice(items, end - start)), chosen, source),
+        chosen,
     )
 
 
@@ -291,10 +347,11 @@ def _is_file(item: Any) -> bool:
 
 def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents:
     rows = [item if isinstance(item, dict) else {} for item in items]
-    texts = look_up_texts(rows, columns)
+    texts = [] if columns.textless else look_up_texts(rows, columns)
 
     def column(name: str) -> list[Any]:
-        found = texts if name == columns.text else [look_up(row, name) for row in rows]
+        is_text = name == columns.text and not columns.textless
+        found = texts if is_text else [look_up(row, name) for row in rows]
         return [None if value is MISSING else value for value in found]
 
     documents = _from_columns(column, columns, source)
@@ -308,23 +365,29 @@ def _from_dicts(items: list[Any], columns: Columns, source: Source) -> Documents
 
 def _from_columns(column: Callable[[str], Any], columns: Columns, source: Source) -> Documents:
     """Return the documents of columns that are Arrow arrays or lists of any Python objects."""
-    names = _needed(columns)
+    names = _needed(columns) or [""]  # any column, by which rows are counted
     values = {name: column(name) for name in names}
     own_ids = values.get(columns.id) if columns.id else None
     reasons: dict[int, str] = {}
+    vectors = None
     for name in names:
         if not isinstance(values[name], list):
             continue
-        if name == columns.text:
+        if name == columns.vector_column:
+            vectors = convert_values(values[name], columns.dimension)
+            values[name] = pa.nulls(len(values[name]))  # it may be the only column
+        elif name == columns.text and not columns.textless:
             values[name], reasons = text_column(values[name], columns.tokens)
         elif name == columns.keep:
             values[name] = keep_values(values[name], columns)
         else:
             values[name] = render_column(values[name])
-    documents = convert_table(pa.Table.from_pydict(values), columns, source)
+    read = columns if vectors is None else replace(columns, vectors=None)
+    documents = convert_table(pa.Table.from_pydict(values), read, source)
     # Ids that are Python objects keep their types, even in a column of mixed types.
     ids = own_ids if isinstance(own_ids, list) else documents.ids
-    return replace(documents, ids=ids, rejected=documents.rejected | reasons)
+    documents = replace(documents, ids=ids, rejected=documents.rejected | reasons)
+    return documents if vectors is None else add_vectors(documents, vectors)
 
 
 def take_rows(data: Any, positions: npt.NDArray[np.int64]) -> Any:

@@ -24,6 +24,8 @@ from neardup.corpus.documents import (
     TOO_LONG,
     Columns,
     Documents,
+    blank_rows,
+    empty_strings,
     kind_of,
     render_column,
     string_column,
@@ -39,6 +41,7 @@ from neardup.corpus.fields import (
     missing_reason,
 )
 from neardup.corpus.format_table import BOM
+from neardup.corpus.vectors import add_vectors, convert_values
 from neardup.errors import UsageError
 
 Record = dict[str, Any]
@@ -96,7 +99,7 @@ def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> D
         _refuse_outer_object(records, columns, source)
         resolve_columns(columns, list_record_fields(records, columns), source)
     texts, reasons = _texts(records, columns)
-    if first and len(reasons) == len(records):
+    if first and len(reasons) == len(records) and not columns.textless:
         usable = [record for row, record in enumerate(records) if row not in rejected]
         _refuse_wrong_type(usable, columns, source)
     keep = None
@@ -113,16 +116,22 @@ def parse_lines(data: bytes, first: bool, columns: Columns, source: Source) -> D
     # Only an option makes the value of a folder an id.
     ids = rendered(columns.id) if columns.id else _rendered(lines, records, "id", Source(""))
     reasons = dict(sorted((reasons | rejected).items()))
-    return Documents(texts, ids, keep, within, reasons, distinct, sources)
+    if columns.textless:
+        texts = blank_rows(texts, rejected)
+    documents = Documents(texts, ids, keep, within, reasons, distinct, sources)
+    if columns.vector_column is None:
+        return documents
+    vectors = convert_values(_find_values(records, columns.vector_column), columns.dimension)
+    return add_vectors(documents, vectors)
 
 
 def _refuse_outer_object(records: list[Record], columns: Columns, source: Source) -> None:
     """Raise `UsageError` if the only record has the records, in a list, instead of a text."""
-    if len(records) != 1 or columns.text in records[0]:
+    if len(records) != 1 or columns.content in records[0]:
         return
     for name, value in records[0].items():
         has_objects = isinstance(value, list) and value and isinstance(value[0], dict)
-        if has_objects and columns.text in value[0]:
+        if has_objects and columns.content in value[0]:
             raise UsageError(
                 f"{source.name}: one object, whose list {name[:60]!r} has the records: use "
                 f"--records {shlex.quote(name[:60])}"
@@ -142,7 +151,9 @@ def _parse_common(data: bytes, first: bool, columns: Columns, source: Source) ->
     """Return the documents if the kernel is sure of every line, else None."""
     text, id = columns.text.encode(), (columns.id or "id").encode()
     others = columns.keep or columns.within or columns.distinguish or columns.source
-    if others or columns.tokens or len(data) > LONGEST or text == id:
+    if others or columns.vectors or columns.textless or columns.tokens:
+        return None
+    if len(data) > LONGEST or text == id:
         return None
     if columns.id and source.value(columns.id) is not MISSING:
         return None
@@ -212,6 +223,8 @@ def _no_constant(name: str) -> object:
 
 
 def _texts(records: list[Record], columns: Columns) -> tuple[Any, dict[int, str]]:
+    if columns.textless:
+        return empty_strings(len(records)), {}
     name = columns.text
     try:
         return text_column([record[name] for record in records], columns.tokens)
@@ -223,13 +236,17 @@ def _texts(records: list[Record], columns: Columns) -> tuple[Any, dict[int, str]
         return texts, reasons | dict.fromkeys(absent, missing_reason(columns))
 
 
-def _values(records: list[Record], name: str, source: Source, *, ranks: bool = False) -> list[Any]:
-    """Return a field of all records, None where it is missing; or what the file's folder states."""
+def _find_values(records: list[Record], name: str) -> list[Any]:
+    """Return a field of all records, None where it is missing."""
     if "." in name:
         found = [look_up(record, name) for record in records]
-        values = [None if value is MISSING else value for value in found]
-    else:
-        values = [record.get(name) for record in records]
+        return [None if value is MISSING else value for value in found]
+    return [record.get(name) for record in records]
+
+
+def _values(records: list[Record], name: str, source: Source, *, ranks: bool = False) -> list[Any]:
+    """Return a field of all records, None where it is missing; or what the file's folder states."""
+    values = _find_values(records, name)
     stated = source.value(name)
     if stated is MISSING:
         return values

@@ -20,13 +20,19 @@ from neardup.corpus import archives, columnar, delimited, tar_members, warc, zip
 from neardup.corpus.columns import (
     Source,
     add_folder_values,
-    blank_rows,
     convert_table,
     decode_strings,
     resolve_columns,
     to_strings,
 )
-from neardup.corpus.documents import LONGEST, TOO_LONG, Columns, Documents, make_strings
+from neardup.corpus.documents import (
+    LONGEST,
+    TOO_LONG,
+    Columns,
+    Documents,
+    blank_rows,
+    make_strings,
+)
 from neardup.corpus.encodings import INVALID, UTF8, decode_document, describe_invalid
 from neardup.corpus.fields import (
     MISSING,
@@ -38,7 +44,7 @@ from neardup.corpus.fields import (
 from neardup.corpus.format_table import WHOLE_FILE
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.json_records import read_json_blocks
-from neardup.corpus.jsonl import parse_lines, select_lines
+from neardup.corpus.jsonl import find_line_bounds, parse_lines, select_lines
 from neardup.corpus.plain_lines import parse_plain_lines
 from neardup.corpus.streams import (
     Meter,
@@ -57,6 +63,7 @@ from neardup.errors import UsageError
 # JSONL ran at 520 MB/s instead of 760.
 CHUNK = 1 << 20
 _MAX_FILES = 512
+_OF_LINES = {"jsonl", "json", "lines"}
 _WITH_UNREAD = {"warc", "tar", "zip"}
 # Arrow's threads may still hold Python's memory when a process ends, which aborts it.
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
@@ -114,6 +121,8 @@ def read_chunks(
 
     Of a part, only the lines that begin in that range of bytes (JSONL), or its row groups.
     """
+    if not file.row.has_lists:
+        _refuse_vectors(file, columns)
     if not file.row.has_columns:
         _refuse_columns(file, columns)
     meter = Meter()
@@ -132,6 +141,7 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
             yield Chunk(tuple(texts), True, stored=length)
             texts, length = [], 0
         if is_text:
+            _refuse_vectors(file, columns)
             _refuse_columns(file, columns)
             texts.append(file)
             length += _stored_size(file)
@@ -139,6 +149,15 @@ def chunks_of(files: Iterable[InputFile], columns: Columns, size: int = CHUNK) -
             yield from read_chunks(file, columns, size)
     if texts:
         yield Chunk(tuple(texts), True, stored=length)
+
+
+def _refuse_vectors(file: InputFile, columns: Columns) -> None:
+    """Raise `UsageError` if a column of vectors is asked for in a file that can't have one."""
+    if columns.vector_column is not None:
+        raise UsageError(
+            f"{file.name} is a {file.format} file, which has no lists of numbers: put the vectors "
+            "into an .npy file with a row for each document, or all into Parquet or JSON Lines"
+        )
 
 
 def _refuse_columns(file: InputFile, columns: Columns) -> None:
@@ -235,6 +254,21 @@ def _cut_members(cut: Cut, members: Iterable[archives.Member]) -> Iterator[Chunk
         yield Chunk((cut.file,), False, data, rejected=group.rejected, unread=dict(group.unread))
 
 
+def count_rows(chunk: Chunk) -> int:
+    """Return the number of documents of a chunk, also of those that will be rejected.
+
+    Args:
+        chunk: A chunk that `read_chunks` made.
+    """
+    if chunk.files[0].format in _OF_LINES:
+        data = stored_bytes(chunk)
+        _, _, is_document = find_line_bounds(data, chunk.first)
+        return int(np.count_nonzero(is_document))
+    if READERS[chunk.files[0].format].parse is _parse_texts:
+        return len(chunk.files)
+    return len(_read_packed(chunk))
+
+
 def count_unread(file: InputFile, columns: Columns) -> Counter[str]:
     """Return how many records or members of a file are no documents, by reason."""
     counted: Counter[str] = Counter()
@@ -253,6 +287,10 @@ def _packed(table: pa.RecordBatch, fields: Sequence[str]) -> bytes:
         writer.write_batch(table)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
+
+
+def _read_packed(chunk: Chunk) -> pa.RecordBatch:
+    return pa.ipc.open_stream(chunk.data, options=_ONE_THREAD).read_next_batch()
 
 
 def stored_bytes(chunk: Chunk) -> bytes:
@@ -344,7 +382,7 @@ def _unpacked(chunk: Chunk, columns: Columns) -> Documents:
     source = Source.of(file)
     if not file.row.has_columns:  # --text is about the files that have columns
         columns = replace(columns, text=archives.TEXT_COLUMN)
-    table = pa.ipc.open_stream(chunk.data, options=_ONE_THREAD).read_next_batch()
+    table = _read_packed(chunk)
     documents = convert_table(table, resolve_columns(columns, table.schema.names, source), source)
     documents.ids = to_strings(documents.ids)
     documents.texts = blank_rows(documents.texts, set(chunk.rejected))

@@ -119,6 +119,18 @@ KERNELS = {
         "sort_short",
         "unique_sorted",
     ),
+    "signals": (
+        "both_pairs",
+        "components_both",
+        "components_cosine",
+        "components_either",
+        "cosine_pairs",
+        "either_pairs",
+        "keep_both",
+        "keep_cosine",
+        "keep_either",
+        "signal_numbers",
+    ),
     "simhash": (
         "cell_weights",
         "count_cells",
@@ -135,6 +147,13 @@ KERNELS = {
     "units": (
         "squeezed_units",
         "word_units",
+    ),
+    "vectors": (
+        "plane_directions",
+        "plane_keys",
+        "plane_signs",
+        "quantised",
+        "sum_quantised",
     ),
     "verification": (
         "bag_pairs",

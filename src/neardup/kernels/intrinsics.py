@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 AHEAD = 16
@@ -158,6 +160,72 @@ def add_where(typing: Any, sums: Any, first: Any, bits: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(sums, types.int64, types.uint64, types.uint64), generate
+
+
+LANES = 8
+"""Products of float32 numbers are summed in this many places, by their index."""
+_LANES = ir.VectorType(ir.DoubleType(), LANES)
+
+
+def _sum_lanes(builder: Any, lanes: Any) -> Any:
+    """Return ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))."""
+    parts = [builder.extract_element(lanes, ir.IntType(32)(place)) for place in range(LANES)]
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [builder.fadd(parts[i], parts[i + half]) for i in range(half)]
+    return parts[0]
+
+
+@intrinsic
+def dot_products(typing: Any, one: Any, a: Any, other: Any, b: Any, count: Any) -> Any:
+    """Return x.y, x.x and y.y of `count` float32 numbers each: x at byte a of one array, y at b.
+
+    In float64, in eight lanes: the order of additions is stated, so that each machine gives the
+    same bits. (Products of two float32 numbers are exact.) Not bounds-checked.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows = [
+            builder.bitcast(
+                _pointer(context, builder, signature.args[of], args[of], args[of + 1], 32),
+                ir.FloatType().as_pointer(),
+            )
+            for of in (0, 2)
+        ]
+        found = _sum_products(builder, rows, args[4])
+        return context.make_tuple(builder, signature.return_type, found)
+
+    result: Any = types.UniTuple(types.float64, 3)  # type: ignore[no-untyped-call]
+    return result(one, types.int64, other, types.int64, types.int64), generate
+
+
+def _sum_products(builder: Any, rows: list[Any], count: Any) -> list[Any]:
+    """Return the sums of the products first * second, first * first and second * second."""
+    word, narrow = ir.IntType(64), ir.VectorType(ir.FloatType(), LANES)
+    zeros: Any = ir.Constant(_LANES, [0.0] * LANES)
+    sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(3)]  # type: ignore[no-untyped-call]
+
+    def add(numbers: list[Any], join: Callable[[Any, Any], Any]) -> None:
+        for place, (p, q) in zip(sums, ((0, 1), (0, 0), (1, 1)), strict=True):
+            product = builder.fmul(numbers[p], numbers[q])
+            builder.store(join(builder.load(place), product), place)
+
+    blocks = builder.udiv(count, word(LANES))
+    with cgutils.for_range(builder, blocks) as loop:
+        at = builder.mul(loop.index, word(LANES))
+        places = [builder.bitcast(builder.gep(row, [at]), narrow.as_pointer()) for row in rows]
+        add([builder.fpext(builder.load(one, align=4), _LANES) for one in places], builder.fadd)
+    done = builder.mul(blocks, word(LANES))
+    with cgutils.for_range(builder, builder.sub(count, done)) as loop:
+        lane, at = loop.index, builder.add(done, loop.index)
+
+        def join(lanes: Any, product: Any) -> Any:
+            added = builder.fadd(builder.extract_element(lanes, lane), product)
+            return builder.insert_element(lanes, added, lane)
+
+        wide = ir.DoubleType()
+        add([builder.fpext(builder.load(builder.gep(row, [at])), wide) for row in rows], join)
+    return [_sum_lanes(builder, builder.load(place)) for place in sums]
 
 
 @intrinsic

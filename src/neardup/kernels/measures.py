@@ -17,6 +17,7 @@ from neardup.kernels.compile import (
     inner,
 )
 from neardup.kernels.intrinsics import bits_set
+from neardup.kernels.vectors import cosine_at
 
 CHECK_EVERY = 32
 
@@ -40,6 +41,35 @@ class Fingerprints(NamedTuple):
     """Rows of words that are compared by their bits; plain rows by their values."""
 
     words: np.ndarray
+
+
+class VectorRows(NamedTuple):
+    """VectorRows of `dimension` float32 numbers at the end of each document's words.
+
+    `EitherSignal` and `BothSignals` are compared by the sorted sets in front of them, too.
+    """
+
+    rows: np.ndarray
+    offsets: np.ndarray
+    dimension: int
+
+
+class EitherSignal(NamedTuple):
+    """Sets and vectors, similar if their Jaccard or their cosine is enough."""
+
+    rows: np.ndarray
+    offsets: np.ndarray
+    dimension: int
+    least: float
+
+
+class BothSignals(NamedTuple):
+    """Sets and vectors, similar if their Jaccard and their cosine are enough."""
+
+    rows: np.ndarray
+    offsets: np.ndarray
+    dimension: int
+    least: float
 
 
 @inner
@@ -85,13 +115,21 @@ def common_at_least(shingles, a, a_end, b, b_end, need):
 
 
 @inner
+def jaccard_of_sets(shingles, a, a_end, b, b_end, threshold):
+    """Return the Jaccard similarity of two sorted sets, or -1.0 if it is below the threshold."""
+    both = a_end - a + b_end - b
+    need = overlap_needed(a_end - a, b_end - b, threshold)
+    common = common_at_least(shingles, a, a_end, b, b_end, need)
+    return common / (both - common) if common >= 0 else -1.0
+
+
+@inner
 def exact_similarity(data, u, v, threshold):
     """Return the Jaccard similarity of documents u and v, or -1.0 if it is below the threshold."""
     shingles, offsets = data
-    size_u, size_v = offsets[u + 1] - offsets[u], offsets[v + 1] - offsets[v]
-    need = overlap_needed(size_u, size_v, threshold)
-    common = common_at_least(shingles, offsets[u], offsets[u + 1], offsets[v], offsets[v + 1], need)
-    return common / (size_u + size_v - common) if common >= 0 else -1.0
+    return jaccard_of_sets(
+        shingles, offsets[u], offsets[u + 1], offsets[v], offsets[v + 1], threshold
+    )
 
 
 @inner
@@ -161,7 +199,56 @@ def bit_similarity(data, u, v, threshold):
     return equal if equal >= threshold else -1.0
 
 
-MEASURES = {Bags: bag_similarity, Nested: containment, Fingerprints: bit_similarity}
+@inner
+def text_similarity(data, u, v, threshold):
+    """Return the Jaccard similarity of the sets in front of the vectors of u and v, or -1.0.
+
+    That of two empty sets is 1.
+    """
+    rows, offsets, tail = data.rows, data.offsets, (data.dimension + 1) // 2
+    a, a_end, b, b_end = offsets[u], offsets[u + 1] - tail, offsets[v], offsets[v + 1] - tail
+    if a == a_end and b == b_end:
+        return 1.0
+    return jaccard_of_sets(rows, a, a_end, b, b_end, threshold)
+
+
+@inner
+def cosine_between(data, u, v):
+    """Return the cosine of the vectors of documents u and v."""
+    rows, offsets, tail = data.rows, data.offsets, (data.dimension + 1) // 2
+    a, b = 8 * (offsets[u + 1] - tail), 8 * (offsets[v + 1] - tail)
+    return cosine_at(rows, a, rows, b, data.dimension)
+
+
+@inner
+def cosine_similarity(data, u, v, threshold):
+    """Return the cosine of u and v, at least 0, or -1.0 if it is below the threshold."""
+    cosine = max(cosine_between(data, u, v), 0.0)
+    return cosine if cosine >= threshold else -1.0
+
+
+@inner
+def either_similarity(data, u, v, threshold):
+    """Return the Jaccard similarity of u and v if it is enough, else the cosine, or -1.0."""
+    lexical = text_similarity(data, u, v, threshold)
+    return lexical if lexical >= 0.0 else cosine_similarity(data, u, v, data.least)
+
+
+@inner
+def both_similarity(data, u, v, threshold):
+    """Return the Jaccard similarity of u and v if that and the cosine are enough, or -1.0."""
+    lexical = text_similarity(data, u, v, threshold)
+    return lexical if lexical >= 0.0 and cosine_between(data, u, v) >= data.least else -1.0
+
+
+MEASURES = {
+    Bags: bag_similarity,
+    Nested: containment,
+    Fingerprints: bit_similarity,
+    VectorRows: cosine_similarity,
+    EitherSignal: either_similarity,
+    BothSignals: both_similarity,
+}
 
 
 def similarity(data, u, v, threshold):
@@ -205,7 +292,28 @@ def bits_reach(data, u, v, threshold):
     return bit_similarity(data, u, v, threshold) >= 0.0
 
 
-VERDICTS = {Bags: bags_reach, Fingerprints: bits_reach}
+@inner
+def cosines_reach(data, u, v, threshold):
+    return cosine_similarity(data, u, v, threshold) >= 0.0
+
+
+@inner
+def either_reaches(data, u, v, threshold):
+    return either_similarity(data, u, v, threshold) >= 0.0
+
+
+@inner
+def both_reach(data, u, v, threshold):
+    return both_similarity(data, u, v, threshold) >= 0.0
+
+
+VERDICTS = {
+    Bags: bags_reach,
+    Fingerprints: bits_reach,
+    VectorRows: cosines_reach,
+    EitherSignal: either_reaches,
+    BothSignals: both_reach,
+}
 
 
 def reach(data, u, v, threshold):

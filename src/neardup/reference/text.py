@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import pack
 
 from neardup.reference.hashes import element_hash
-from neardup.spec import Spec
+from neardup.spec import UNIFYING, Spec
 
 
 @dataclass
@@ -112,7 +112,6 @@ def recomposed(codes: Sequence[int]) -> list[int]:
     return out
 
 
-# What the profile `plain` drops, besides the characters that every profile does (class D).
 HIDDEN = (
     (0x061C, 0x061C),  # Arabic letter mark
     (0x200B, 0x200B),  # zero-width space, which is white space in the other profiles
@@ -144,19 +143,41 @@ VOWEL_MARKS = (
     (0x08D3, 0x08E1),
     (0x08E3, 0x08FF),
 )
-DROPPED_BY_PLAIN = (*HIDDEN, *VOWEL_MARKS)
+FILLERS = (
+    (0x115F, 0x1160),  # Hangul fillers, also what compatibility forms of them become
+    (0x17B4, 0x17B5),  # Khmer inherent vowels
+    (0x1D173, 0x1D17A),  # beams and slurs of music
+)
+# Profile -> the characters that it drops besides those that every profile does.
+DROPPED = {
+    "plain": (*HIDDEN, *VOWEL_MARKS),
+    "look-alikes": (*HIDDEN, *FILLERS, *VOWEL_MARKS),
+}
+
+
+@cache
+def look_alikes() -> dict[int, int]:
+    """Return the Latin letter that a character passes for; the head of the file explains it."""
+    path = Path(__file__).parents[1] / "text" / "look-alikes.txt"
+    lines = path.read_text(encoding="ascii").splitlines()
+    found = (line.split() for line in lines if not line.startswith("#"))
+    return {int(code, 16): ord(letter) for code, letter in found}
 
 
 def normal_form(text: str, profile: str) -> list[int]:
     """Return the code points of a profile's normal form, before case and digits are folded."""
-    aggressive = profile == "aggressive"
-    codes = decomposed([ord(c) for c in text], compatible=aggressive)
-    if aggressive:
-        codes = [c for c in codes if kind(c) != "A"]
-    codes = recomposed(codes)
-    if profile != "plain":
-        return codes
-    return [c for c in codes if not any(a <= c <= b for a, b in DROPPED_BY_PLAIN)]
+    codes = [ord(c) for c in text]
+    if profile in UNIFYING:
+        unwanted = "AD" if profile == "look-alikes" else "A"
+        codes = [c for c in decomposed(codes, compatible=True) if kind(c) not in unwanted]
+    if profile == "look-alikes":  # before composition, so that nothing unseen is in its way
+        codes = visible(codes, profile)
+    return visible(recomposed(decomposed(codes, compatible=False)), profile)
+
+
+def visible(codes: list[int], profile: str) -> list[int]:
+    dropped = DROPPED.get(profile, ())
+    return [c for c in codes if not any(a <= c <= b for a, b in dropped)]
 
 
 def numbers(text: str, profile: str) -> list[str]:
@@ -183,13 +204,14 @@ def digit_value(code: int) -> int:
 
 
 def normalise(text: str, profile: str) -> list[int]:
-    """Return the code points that a profile compares: normal form, then case, then digits."""
-    aggressive = profile == "aggressive"
+    """Return the code points that a profile compares: normal form, case, digits, look-alikes."""
     codes = normal_form(text, profile)
     if profile == "conservative":
         return codes
     codes = [unicode_tables().lower.get(c, c) for c in codes]
-    return [0x30 if aggressive and kind(c) == "N" else c for c in codes]
+    if profile in UNIFYING:
+        codes = [0x30 if kind(c) == "N" else c for c in codes]
+    return [look_alikes().get(c, c) for c in codes] if profile == "look-alikes" else codes
 
 
 def words(codes: list[int]) -> Iterator[str]:

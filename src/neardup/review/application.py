@@ -106,7 +106,8 @@ async def _open_session(request: Request) -> Response:
     desk: ReviewDesk = request.scope["desk"]
     if "session" in request.scope:  # the same address again, in the same browser
         return RedirectResponse(desk.frame.url(desk.start), 303)
-    if not desk.token.redeem(request.query_params.get("token", "")):
+    token = request.query_params.get("token", "")
+    if request.method == "HEAD" or not desk.token.redeem(token):
         raise ReviewRefusal(
             403,
             "this address has been used, or is not complete: open the one that neardup review "

@@ -81,14 +81,14 @@ def begin_apply(visit: Visit) -> Response:
     """Begin to make the run again."""
     folder = visit.form.get("folder", "").strip()
     beside = visit.desk.run.resolve().parent
-    is_name = folder not in ("", ".", "..") and not set(folder) & set("/\\\0")
+    is_name = folder.isprintable() and folder not in ("", ".", "..") and not set(folder) & {*"/\\"}
     if not is_name or len(folder.encode("utf-8", "replace")) > LONGEST_FOLDER:
         raise ReviewRefusal(400, f"give the name of a folder, which is made in {beside}")
     if (beside / folder).exists() and not (beside / folder / ".unfinished").is_dir():
         raise ReviewRefusal(409, f"{folder} exists: give another name")
-    decisions = Decisions.of(visit.desk.journal.export())
-    decisions.check("the decisions")
-    visit.desk.apply_work.begin(decisions, beside / folder)
+    journal = visit.desk.journal
+    Decisions.of(journal.contested()).check("the decisions")
+    visit.desk.apply_work.begin(lambda: Decisions.of(journal.export()), beside / folder)
     return visit.go_to(visit.url("apply"))
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Final
 
+import pyarrow as pa
+
 from neardup.decisions import Decisions
-from neardup.errors import Busy, NeardupError
+from neardup.errors import Busy, NeardupError, OutputError
 from neardup.pipeline.progress_display import ReportStage
 
 ApplyTo = Callable[[Decisions, Path, ReportStage], dict[str, int]]
@@ -39,11 +41,11 @@ class ApplyWork:
         """Whether a run is being made."""
         return self._thread is not None and self._thread.is_alive()
 
-    def begin(self, decisions: Decisions, out: Path) -> None:
+    def begin(self, read: Callable[[], Decisions], out: Path) -> None:
         """Begin to apply decisions.
 
         Args:
-            decisions: The decisions.
+            read: Returns the decisions, of which there may be a million.
             out: The folder to write.
 
         Raises:
@@ -54,7 +56,7 @@ class ApplyWork:
                 raise Busy("decisions are being applied: wait until that is done")
             self.out, self.stage, self.done = out, "reading", 0.0
             self.counts = self.failure = None
-            self._thread = Thread(target=self._run, args=(decisions, out), daemon=True)
+            self._thread = Thread(target=self._run, args=(read, out), daemon=True)
             self._thread.start()
 
     def wait(self) -> None:
@@ -67,11 +69,13 @@ class ApplyWork:
         self._stopped.set()
         self.wait()
 
-    def _run(self, decisions: Decisions, out: Path) -> None:
+    def _run(self, read: Callable[[], Decisions], out: Path) -> None:
         try:
-            self.counts = self._apply(decisions, out, self._report)
+            self.counts = self._apply(read(), out, self._report)
         except NeardupError as error:
             self.failure = error
+        except (OSError, MemoryError, pa.ArrowException) as error:
+            self.failure = OutputError(f"{out} can't be written ({error or type(error).__name__})")
 
     def _report(self, stage: str, done: int, total: int | None, _unit: str) -> None:
         if self._stopped.is_set():

@@ -88,11 +88,24 @@ def _question(visit: Visit, chosen: ChosenPairs) -> Html:
     )
 
 
+def _open_pairs(visit: Visit, chosen: ChosenPairs) -> list[tuple[int, str, str]]:
+    """Return the pairs about which nobody has decided: what was looked at one by one stays."""
+    decided = visit.desk.journal.decided_subjects()
+    return [
+        (cluster, kept, copy)
+        for cluster, kept, copy in visit.desk.index.pairs(*chosen[:3])
+        if decided.isdisjoint([(kept, copy), (copy, kept), (kept,), (copy,)])
+    ]
+
+
 def _answer(visit: Visit, chosen: ChosenPairs) -> Html:
-    count = visit.desk.index.count_pairs(*chosen[:3])
+    total = count = visit.desk.index.count_pairs(*chosen[:3])
+    if total and visit.desk.journal.counts():
+        count = len(_open_pairs(visit, chosen))
     pairs = format_count(count, "pair")
+    left_out = f", and {total - count:,} that are decided already and stay so" * (count < total)
     if not count:
-        return tag("p", tag("strong", "There is none "), str(chosen), ".")
+        return tag("p", tag("strong", "There is none "), str(chosen), left_out, ".")
     return visit.action(
         "bulk",
         hidden("source", chosen.source),
@@ -100,7 +113,7 @@ def _answer(visit: Visit, chosen: ChosenPairs) -> Html:
         hidden("most", str(chosen.most)),
         hidden("action", chosen.action),
         hidden("count", str(count)),
-        tag("p", tag("strong", f"{pairs} "), str(chosen), "."),
+        tag("p", tag("strong", f"{pairs} "), str(chosen), left_out, "."),
         field("Note", "text", "note", autocomplete="off", data_draft="note-bulk"),
         tag("button", f"Decide: {dict(CHOICES)[chosen.action]} ({pairs})", class_="primary"),
         class_="controls",
@@ -110,7 +123,7 @@ def _answer(visit: Visit, chosen: ChosenPairs) -> Html:
 def decide_many(visit: Visit) -> Response:
     """Decide about all pairs that were counted."""
     chosen, count = read_chosen(visit), visit.number("count")
-    pairs = visit.desk.index.pairs(*chosen[:3])
+    pairs = _open_pairs(visit, chosen)
     if len(pairs) != count:
         raise ReviewRefusal(409, f"they are {len(pairs):,} now, not {count:,}: count them again")
     of_pairs = chosen.action in ("same", "different")

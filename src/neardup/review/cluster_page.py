@@ -25,7 +25,8 @@ from neardup.review.visits import ReviewRefusal, Visit, page_route
 COPIES: Final = 5
 """Copies on a page of a cluster."""
 LOOKED_AT: Final = 64
-"""Pairs that are looked at together for one about which nobody has decided."""
+"""Pairs that are looked at together for one about which nobody has decided; later ones more."""
+MOST_LOOKED_AT: Final = 4_096
 CLUSTER_KEYS: Final = (
     *PAIR_KEYS,
     KeyHelp("j", "the next copy"),
@@ -64,11 +65,11 @@ def find_pair(visit: Visit, position: int) -> tuple[FoundCluster, FoundCopy]:
 def show_cluster(visit: Visit) -> Response:
     """Show a cluster."""
     choose_view(visit)
-    number = int(visit.path["number"])
+    number = visit.number("number")
     if (waiting := wait_for_index(visit, "clusters")) is not None:
         return waiting
     cluster = find_cluster(visit, number)
-    start = visit.number("start")
+    start = visit.number("start", 0)
     copies = visit.desk.index.copies(number, start, COPIES + 1)
     shown, more = copies[:COPIES], len(copies) > COPIES
     made = visit.desk.journal.about([copy.called for copy in shown], cluster.called)
@@ -160,7 +161,7 @@ def show_pair(visit: Visit) -> Response:
     choose_view(visit)
     if (waiting := wait_for_index(visit, "next")) is not None:
         return waiting
-    position = int(visit.path["position"])
+    position = visit.number("position")
     cluster, copy = find_pair(visit, position)
     made = visit.desk.journal.about([copy.called], cluster.called)
     size = format_count(cluster.size, "document")
@@ -200,14 +201,14 @@ def next_pair(visit: Visit, after: int | None) -> FoundCopy | None:
         after: The removal that it comes after; None for the first.
     """
     desk = visit.desk
-    last = None if after is None else desk.index.copy(after)
-    while copies := desk.index.doubtful(last, LOOKED_AT):
+    last, most = None if after is None else desk.index.copy(after), LOOKED_AT
+    while copies := desk.index.doubtful(last, most):
         kept = desk.index.kept_names({copy.cluster for copy in copies})
         decided = desk.journal.decided_pairs([(kept[one.cluster], one.called) for one in copies])
         for copy in copies:
             if (kept[copy.cluster], copy.called) not in decided:
                 return copy
-        last = copies[-1]
+        last, most = copies[-1], min(2 * most, MOST_LOOKED_AT)
     return None
 
 
@@ -239,7 +240,7 @@ def show_next(visit: Visit) -> Response:
 
 
 ROUTES = [
-    page_route("/cluster/{number:int}", show_cluster),
-    page_route("/pair/{position:int}", show_pair),
+    page_route("/cluster/{number}", show_cluster),
+    page_route("/pair/{position}", show_pair),
     page_route("/next", show_next),
 ]

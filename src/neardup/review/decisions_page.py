@@ -26,7 +26,7 @@ KEYS: Final = (KeyHelp("]", "the next page"), KeyHelp("[", "the page before"))
 
 def show_decisions(visit: Visit) -> Response:
     """Show the decisions, the last first."""
-    journal, start = visit.desk.journal, visit.number("start")
+    journal, start = visit.desk.journal, visit.number("start", 0)
     found = journal.recent(start, SHOWN + 1)
     counts = journal.counts()
     total = sum(counts.values())
@@ -62,7 +62,7 @@ def _row(visit: Visit, one: StoredDecision) -> tuple[str, ...]:
 
 def _contradictions(visit: Visit) -> Iterator[Html]:
     """Yield the decisions that can't all be right: they are shown, not guessed."""
-    found = list(islice(Decisions.of(visit.desk.journal.export()).contradictions(), LISTED + 1))
+    found = list(islice(Decisions.of(visit.desk.journal.contested()).contradictions(), LISTED + 1))
     if not found:
         return
     more = " or more" if len(found) > LISTED else ""

@@ -34,6 +34,36 @@ CREATE INDEX decisions_step ON decisions (step);
 CREATE INDEX decisions_pair ON decisions (a, b);
 CREATE INDEX decisions_b ON decisions (b);
 """
+CONTESTED: Final = """
+WITH RECURSIVE
+    valid AS (SELECT * FROM decisions WHERE state = 'valid'),
+    merged (name) AS (
+        SELECT a FROM valid WHERE action = 'same' UNION SELECT b FROM valid WHERE action = 'same'
+    ),
+    asked (a, b) AS (
+        SELECT a, b FROM valid AS one WHERE action NOT IN ('same', 'unsure') AND (
+            (a IN merged AND (b = '' OR b IN merged))
+            OR EXISTS (
+                SELECT 1 FROM valid AS other
+                WHERE other.a = one.a AND other.b = one.b AND other.action <> one.action
+            )
+            OR EXISTS (
+                SELECT 1 FROM valid AS other
+                WHERE other.a = one.b AND other.b = one.a AND other.action <> one.action
+            )
+        )
+    ),
+    reached (name) AS (
+        SELECT a FROM asked UNION SELECT b FROM asked WHERE b <> ''
+        UNION SELECT valid.b FROM reached JOIN valid ON valid.a = name WHERE action = 'same'
+        UNION SELECT valid.a FROM reached JOIN valid ON valid.b = name WHERE action = 'same'
+    )
+SELECT * FROM decisions WHERE state = 'valid' AND number IN (
+    SELECT number FROM reached JOIN decisions ON a = name
+    UNION SELECT number FROM reached JOIN decisions ON b = name
+) ORDER BY number
+"""
+"""What people disagree on; what is the same, and different or kept too; all that is the same."""
 VALID, UNDONE, DROPPED = "valid", "undone", "dropped"
 """States of a decision: undone can be redone; dropped can't, as something was decided since."""
 
@@ -112,8 +142,11 @@ class DecisionJournal(StoredFile):
         Raises:
             Conflict: something was decided about one of the clusters since.
         """
-        time = self._clock().astimezone(UTC).strftime(TIME)
+        now = self._clock().astimezone(UTC).strftime(TIME)
         with self.change() as (opened, change):
+            # The latest decision holds: a clock that is set back must not make it an earlier one.
+            query = "SELECT time FROM decisions ORDER BY number DESC LIMIT 1"
+            time = max(now, *opened.execute(query).fetchone() or ("",))
             step = opened.execute("SELECT coalesce(max(step), 0) + 1 FROM decisions").fetchone()[0]
             rows = [
                 (step, one.action, one.a, one.b, who, time, note, self._run, one.cluster, change)
@@ -219,9 +252,24 @@ class DecisionJournal(StoredFile):
         )
         return set(self.ask(query, *(id for pair in pairs for id in pair)))
 
+    def decided_subjects(self) -> set[tuple[str, ...]]:
+        """Return the pairs and documents about which someone decided, as decisions name them."""
+        query = "SELECT DISTINCT a, b FROM decisions WHERE state = 'valid'"
+        return {(a, b) if b else (a,) for a, b in self.ask(query)}
+
     def export(self) -> Iterator[Decision]:
         """Yield all valid decisions, in order, as other programs read them."""
-        query = "SELECT * FROM decisions WHERE state = 'valid' ORDER BY number"
+        return self._each("SELECT * FROM decisions WHERE state = 'valid' ORDER BY number")
+
+    def contested(self) -> Iterator[Decision]:
+        """Yield the valid decisions that may contradict one another, with all that depends on them.
+
+        Contradictions among them are those among all. Of a million decisions that agree, which
+        someone made at once, they are few.
+        """
+        return self._each(CONTESTED)
+
+    def _each(self, query: str) -> Iterator[Decision]:
         for one in (StoredDecision(*row) for row in self.ask(query)):
             yield Decision(
                 cast(Action, one.action),

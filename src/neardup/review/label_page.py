@@ -57,7 +57,7 @@ def show_pair(visit: Visit) -> Response:
     """Show a drawn pair, with the buttons to answer."""
     choose_view(visit)
     labels = _desk(visit)
-    pair = _find_pair(visit, int(visit.path["number"]))
+    pair = _find_pair(visit, visit.number("number"))
     left, right = labels.sides(pair)
     texts = (labels.journal.text(left), labels.journal.text(right))
     answers = labels.answers(visit.who)
@@ -229,7 +229,7 @@ def send_labels(visit: Visit) -> Response:
 
 ROUTES = [
     page_route("/label", go_to_next),
-    page_route("/label/{number:int}", show_pair),
+    page_route("/label/{number}", show_pair),
     page_route("/labels", show_labels),
     page_route("/labels/export/{kind}", send_labels),
     action_route("/label", answer),

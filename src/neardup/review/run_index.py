@@ -243,9 +243,15 @@ class ReviewIndex:
         if after is None:
             query = f"{_COPY} WHERE doubt IS NOT NULL ORDER BY doubt, position LIMIT ?"
             return [_copy(row) for row in self._ask(query, count)]
-        query = f"{_COPY} WHERE (doubt, position) > (?, ?) ORDER BY doubt, position LIMIT ?"
+        # Two questions: as one of row values, SQLite walks through all that are equally certain,
+        # and identical documents are.
         doubt = measure_doubt(after.similarity, self._threshold)
-        return [_copy(row) for row in self._ask(query, doubt, after.position + 1, count)]
+        query = f"{_COPY} WHERE doubt = ? AND position > ? ORDER BY position LIMIT ?"
+        found = self._ask(query, doubt, after.position + 1, count)
+        if len(found) < count:
+            query = f"{_COPY} WHERE doubt > ? ORDER BY doubt, position LIMIT ?"
+            found += self._ask(query, doubt, count - len(found))
+        return [_copy(row) for row in found]
 
     def kept_names(self, clusters: Collection[int]) -> dict[int, str]:
         """Return what the kept documents of clusters are called.

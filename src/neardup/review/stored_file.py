@@ -60,14 +60,24 @@ class StoredFile:
                 if not opened.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     for statement in self._schema.split(";\n"):
                         opened.execute(statement)
-            version = opened.execute("SELECT version FROM about").fetchone()[0]
-            if version != self._version:
-                raise FormatError(
-                    f"{self.path} has version {version}, this neardup reads version "
-                    f"{self._version}: use the neardup that wrote it"
-                )
+            self._check_version(opened)
             self._opened = opened
         return self._opened
+
+    def _check_version(self, opened: sqlite3.Connection) -> None:
+        try:
+            found = opened.execute("SELECT version FROM about").fetchone()
+        except sqlite3.OperationalError as error:
+            if "no such" not in str(error):
+                raise
+            found = None
+        if found is None:
+            raise sqlite3.DatabaseError("it has other tables")
+        if found[0] != self._version:
+            raise FormatError(
+                f"{self.path} has version {found[0]}, this neardup reads version "
+                f"{self._version}: use the neardup that wrote it"
+            )
 
     @contextmanager
     def _told_errors(self) -> Iterator[None]:

@@ -1,15 +1,17 @@
 """SimHash fingerprints of bags of weighted terms: f bits that estimate the angle between two bags.
 
 The first 64 bits of a term are its hash, the next 64 a mix of it. A bit of the fingerprint is 1 if
-the terms that have it weigh more than those that don't. Weights are whole multiples of 2^-16: sums
-are exact, and the order of terms, threads and batches does not change the result. `SimHash` is the
-sketch of one bag, for library users; `simhash_signatures` makes those of many documents at once.
+the terms that have it weigh more than those that don't; a term of negative weight counts on the
+other side. Weights are whole multiples of 2^-16: sums are exact, and the order of terms, threads
+and batches does not change the result. `SimHash` is the sketch of one bag, for library users;
+`simhash_signatures` makes those of many documents at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,8 @@ from neardup.spec import Spec
 ONE = 1 << 16
 MOST_WEIGHT = 1 << 31
 MOST_TOTAL = 1 << 62
+VECTOR_SCALE = float(1 << 15)
+"""The weight of the largest number of a vector."""
 
 Words = NDArray[np.uint64]
 
@@ -53,7 +57,8 @@ class SimHash(Sketch):
 
     Any thread may update or merge it. The merge of two sketches is the sketch of both bags
     together. It is a bag, not a set: adding an element twice counts it twice, and merging a sketch
-    with itself doubles all weights.
+    with itself doubles all weights. Weights may be negative: a bag is then any vector of weighted
+    features, and `of_vector` makes the sketch of a dense one, such as an embedding.
 
     Args:
         bits: The number of bits of the fingerprint, 64 or 128; more bits make estimates more
@@ -108,7 +113,7 @@ class SimHash(Sketch):
         return int.from_bytes(self.words.astype("<u8").tobytes(), "little")
 
     def total(self) -> float:
-        """Return the sum of all weights, each rounded to a multiple of 2^-16."""
+        """Return the sum of all weights without their signs, rounded to multiples of 2^-16."""
         return self._total / ONE
 
     def update(self, element: str | bytes, weight: float = 1) -> None:
@@ -116,7 +121,7 @@ class SimHash(Sketch):
 
         Args:
             element: A string, which is hashed as UTF-8, or bytes.
-            weight: The weight of the occurrence, from 0 to 2^31; 0 adds nothing.
+            weight: The weight of the occurrence, from -2^31 to 2^31; 0 adds nothing.
         """
         self.update_batch([element], [weight])
 
@@ -148,10 +153,48 @@ class SimHash(Sketch):
         if terms.dtype != np.uint64 or terms.ndim != 1:
             raise ParameterError(f"hashes must be an array of uint64, not of {terms.dtype}")
         fixed = _to_fixed_point(weights, len(terms))
-        total = _exact_sum(fixed)
+        size = np.abs(fixed).view(np.uint64)
+        total = _exact_sum(size)
         _require_room(total)
-        having = kernels.simhash_sums(np.ascontiguousarray(terms), fixed, self.bits // 64)
-        self._add(2 * having.view(np.int64) - total, total)
+        against = fixed < 0
+        sums = self._sums_of(terms[~against], size[~against])
+        if against.any():
+            sums -= self._sums_of(terms[against], size[against])
+        self._add(sums, total)
+
+    @classmethod
+    def of_vector(
+        cls,
+        vector: Sequence[float] | NDArray[Any],
+        bits: int = 64,
+        seed: int = 0,
+        *,
+        spec: Spec | None = None,
+    ) -> SimHash:
+        """Return the sketch of a dense vector, whose `angle` to others is that between vectors.
+
+        The elements are "0", "1", "2", ..., the places of the numbers, and the numbers divided by
+        the largest one, times 2^15, are their weights. A vector and its multiples have the same
+        sketch. The vectors should have ten numbers or more that differ from 0: fewer are estimated
+        worse. To find similar ones among many vectors, give them to `neardup.dedup`.
+
+        Args:
+            vector: The numbers, positive or negative, at least one of which is not 0.
+            bits: The number of bits of the fingerprint, 64 or 128.
+            seed: The seed of the hashes; only sketches with the same seed can be compared.
+            spec: The whole specification, instead of `bits` and `seed`.
+
+        >>> a = SimHash.of_vector([0.5, -1.0, 0.25])
+        >>> a == SimHash.of_vector([2.0, -4.0, 1.0])
+        True
+        >>> a.hamming(SimHash.of_vector([-0.5, 1.0, -0.25]))
+        64
+        """
+        numbers = _require_vector(vector)
+        largest = np.abs(numbers).max()
+        sketch = cls(bits, seed, spec=spec)
+        sketch.update_batch(map(str, range(len(numbers))), numbers / largest * VECTOR_SCALE)
+        return sketch
 
     def hamming(self, other: SimHash) -> int:
         """Return the number of bits in which the fingerprints differ.
@@ -183,6 +226,12 @@ class SimHash(Sketch):
         """Return whether no element with a weight above 0 was added."""
         return self._total == 0
 
+    def _sums_of(self, terms: Words, weights: Words) -> NDArray[np.int64]:
+        """For each bit, return the weight of the terms that have it minus that of the others."""
+        having = kernels.simhash_sums(np.ascontiguousarray(terms), weights, self.bits // 64)
+        sums: NDArray[np.int64] = 2 * having.view(np.int64) - _exact_sum(weights)
+        return sums
+
     def _add(self, sums: NDArray[np.int64], total: int) -> None:
         with self._lock:
             _require_room(self._total + total)
@@ -213,10 +262,26 @@ class SimHash(Sketch):
         )
 
 
-def _to_fixed_point(weights: Iterable[float] | None, count: int) -> Words:
+def _require_vector(vector: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Return the numbers of a vector; an error if it has no direction."""
+    try:
+        numbers = np.asarray(vector)
+    except ValueError:  # rows of different lengths
+        numbers = np.empty((0, 0))
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
+        raise ParameterError("a vector is a list of numbers: give those of one document")
+    numbers = numbers.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ParameterError("the vector has a NaN or an infinity: leave the document out")
+    if not numbers.any():
+        raise ParameterError("the vector is empty or all zeros, and has no direction")
+    return numbers
+
+
+def _to_fixed_point(weights: Iterable[float] | None, count: int) -> NDArray[np.int64]:
     """Return each weight as a number of 2^-16, rounded to the nearest; `count` times 1 for None."""
     if weights is None:
-        return np.full(count, ONE, np.uint64)
+        return np.full(count, ONE, np.int64)
     try:
         values = weights if isinstance(weights, np.ndarray) else np.array(list(weights))
         if values.ndim != 1:
@@ -228,10 +293,12 @@ def _to_fixed_point(weights: Iterable[float] | None, count: int) -> Words:
     if count and values.dtype.kind not in "iuf":
         raise ParameterError(f"weights must be numbers, not {values.dtype}")
     numbers = values.astype(np.float64)
-    valid = (numbers >= 0) & (numbers <= MOST_WEIGHT)
+    valid = np.abs(numbers) <= MOST_WEIGHT
     if not valid.all():
-        raise ParameterError(f"weights must be from 0 to {MOST_WEIGHT}, not {values[~valid][0]}")
-    return np.rint(numbers * ONE).astype(np.uint64)
+        raise ParameterError(
+            f"weights must be from {-MOST_WEIGHT} to {MOST_WEIGHT}, not {values[~valid][0]}"
+        )
+    return np.rint(numbers * ONE).astype(np.int64)
 
 
 def _exact_sum(weights: Words) -> int:

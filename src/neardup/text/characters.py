@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.reference.text import DROPPED_BY_PLAIN
-from neardup.spec import UNICODE
+from neardup.reference.text import DROPPED, look_alikes
+from neardup.spec import UNICODE, UNIFYING
 from neardup.text.arrays import Ragged
 
 # The numbers that kernels/characters.py calls OTHER, WORD, ALONE, MARK, DROPPED and SPACE.
@@ -74,7 +75,7 @@ class CharacterTable:
 
 @cache
 def character_table(profile: str) -> CharacterTable:
-    """Return the table of a text profile: conservative, standard, plain or aggressive."""
+    """Return the table of a text profile, one of `spec.PROFILES`."""
     r = load_ranges()
     combining = {ccc: rank for rank, ccc in enumerate(sorted(set(r.ccc)))}
     packed = np.zeros(CODES, dtype=np.uint32)
@@ -82,13 +83,15 @@ def character_table(profile: str) -> CharacterTable:
         r.first, r.last, r.kind, r.ccc, r.check, r.lower, strict=True
     ):
         properties = CLASS[kind] | (check != "Y") << 3 | combining[ccc] << 4
-        if profile == "aggressive" and kind == "N":
+        if profile in UNIFYING and kind == "N":
             folds = (ord("0") - np.arange(first, last + 1)).astype(np.uint32) % FOLD << 10
             packed[first : last + 1] = properties | folds
             continue
         fold = 0 if profile == "conservative" else lower % FOLD
         packed[first : last + 1] = properties | fold << 10
-    for first, last in DROPPED_BY_PLAIN if profile == "plain" else ():
+    if profile == "look-alikes":
+        _fold_look_alikes(packed)
+    for first, last in DROPPED.get(profile, ()):
         packed[first : last + 1] = packed[first : last + 1] & ~CLASSES | CLASS["D"]
     blocks = packed.reshape(-1, BLOCK)
     turns = np.append(True, (blocks[1:] != blocks[:-1]).any(axis=1))
@@ -98,6 +101,17 @@ def character_table(profile: str) -> CharacterTable:
     return CharacterTable(stage1, np.frombuffer(b"".join(numbers), np.uint32))
 
 
+def _fold_look_alikes(packed: NDArray[np.uint32]) -> None:
+    """Make the characters whose lower case passes for a Latin letter that letter."""
+    codes = np.arange(CODES, dtype=np.uint32)
+    letters = codes.copy()
+    letters[list(look_alikes())] = list(look_alikes().values())
+    lower = (codes + (packed >> 10)) % FOLD
+    folds = (letters[lower] != lower).nonzero()[0]
+    properties = packed[folds] & 1023 & ~CLASSES | CLASS["W"]
+    packed[folds] = properties | (letters[lower[folds]] - codes[folds]) % FOLD << 10
+
+
 @cache
 def unassigned() -> re.Pattern[str]:
     """Return a pattern of the characters that are not assigned in the tables' Unicode version."""
@@ -105,19 +119,17 @@ def unassigned() -> re.Pattern[str]:
 
 
 @cache
-def accents() -> re.Pattern[str]:
-    """Return a pattern of the marks that the aggressive profile removes."""
-    return _any_of("A")
+def unwanted(profile: str) -> re.Pattern[str]:
+    """Return a pattern of what a unifying profile removes: accents, and what it drops."""
+    return _any_of("AD" if profile == "look-alikes" else "A", DROPPED.get(profile, ()))
 
 
-def _any_of(wanted: str) -> re.Pattern[str]:
+def _any_of(kinds: str, others: Iterable[tuple[int, int]] = ()) -> re.Pattern[str]:
     r = load_ranges()
-    spans = (
-        f"\\U{first:08x}-\\U{last:08x}"
-        for first, last, kind in zip(r.first, r.last, r.kind, strict=True)
-        if kind == wanted
-    )
-    return re.compile("([" + "".join(spans) + "]+)")
+    ranges = zip(r.first, r.last, r.kind, strict=True)
+    spans = [(first, last) for first, last, kind in ranges if kind in kinds] + [*others]
+    written = (f"\\U{first:08x}-\\U{last:08x}" for first, last in spans)
+    return re.compile("([" + "".join(written) + "]+)")
 
 
 def normalise_texts(texts: Ragged, profile: str) -> Ragged:
@@ -126,11 +138,11 @@ def normalise_texts(texts: Ragged, profile: str) -> Ragged:
     A space never combines with the character after it, so that stretches between spaces are
     normalised one by one; most texts need it in few places, if at all.
     """
-    table, aggressive = character_table(profile), profile == "aggressive"
-    spans = kernels.unsettled(texts.data, texts.offsets, table.stage1, table.stage2, aggressive)
+    table, unifying = character_table(profile), profile in UNIFYING
+    spans = kernels.unsettled(texts.data, texts.offsets, table.stage1, table.stage2, unifying)
     if not spans.size:
         return texts
-    convert = fold_accents if aggressive else nfc
+    convert = partial(unify, profile=profile) if unifying else nfc
     pieces: list[bytes | memoryview] = []
     longer = np.empty(len(spans), np.int64)
     done = texts.offsets[0]
@@ -150,9 +162,9 @@ def nfc(text: str) -> str:
     return _normal("NFC", text)
 
 
-def fold_accents(text: str) -> str:
-    """Return the text with compatibility forms unified and accents removed, composed again."""
-    return nfc(accents().sub("", _normal("NFKD", text)))
+def unify(text: str, profile: str) -> str:
+    """Return the text with compatibility forms unified, without accents, composed again."""
+    return nfc(unwanted(profile).sub("", _normal("NFKD", text)))
 
 
 def _normal(form: Literal["NFC", "NFKD"], text: str) -> str:

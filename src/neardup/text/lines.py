@@ -38,7 +38,7 @@ from neardup import kernels
 from neardup.errors import FormatError, SpecMismatch, UsageError
 from neardup.framing import seal, unseal
 from neardup.keys import Key, make_hasher
-from neardup.spec import Spec
+from neardup.spec import UNIFYING, Spec
 from neardup.text.arrays import Ragged, view_strings
 from neardup.text.characters import character_table, normalise_texts
 from neardup.text.html import strip_markup
@@ -157,7 +157,7 @@ def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = 
 def _rules(spec: Spec) -> tuple[Any, ...]:
     """Return the kernels' arguments for folding a line: character table, case, digits."""
     table = character_table(spec.profile)
-    return table.stage1, table.stage2, spec.profile != "conservative", spec.profile == "aggressive"
+    return table.stage1, table.stage2, spec.profile != "conservative", spec.profile in UNIFYING
 
 
 def _distinct_lines(texts: pa.Array, spec: Spec, key: Key | None) -> tuple[Lines, int]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.keys import Key, make_hasher
-from neardup.spec import Spec
+from neardup.spec import UNIFYING, Spec
 from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.characters import character_table, normalise_texts
 
@@ -64,7 +64,7 @@ def hash_units(documents: pa.Array, spec: Spec, key: Key | None = None) -> Ragge
         return Ragged(hashes, tokens.offsets)
     texts = normalise_texts(view_strings(documents), spec.profile)
     table = character_table(spec.profile)
-    fold_case, fold_digits = spec.profile != "conservative", spec.profile == "aggressive"
+    fold_case, fold_digits = spec.profile != "conservative", spec.profile in UNIFYING
     if spec.unit == "word":
         return Ragged(
             *kernels.word_units(

@@ -112,7 +112,8 @@ function target(key) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  // A key that is held down must not decide about the pages that follow.
+  if (event.ctrlKey || event.metaKey || event.altKey || (event.repeat && !"jk".includes(event.key))) return;
   const typing = event.target.matches("input, select, textarea");
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || document.querySelector("dialog[open]")) return;

@@ -1,0 +1,157 @@
+"""Vectors beside documents: row i of an .npy file belongs to document i of all inputs, in order.
+
+The file is mapped, a range of rows at a time, so that it is never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neardup.corpus.documents import Columns, Documents, blank_rows, empty_strings
+from neardup.corpus.vectors import MOST_NUMBERS, add_vectors, convert_matrix, with_dimension
+from neardup.errors import InputError, UsageError
+
+
+@dataclass(frozen=True)
+class VectorFile:
+    """The rows of an .npy file, read as those of an array: by a slice, or by ascending numbers.
+
+    Attributes:
+        path: The file.
+        kind: The type of its numbers.
+        shape: How many rows it has, and how many numbers a row.
+        offset: Where in the file the first row begins.
+        stamp: The size of the file, and the time of its last change in nanoseconds.
+    """
+
+    path: Path
+    kind: np.dtype[Any]
+    shape: tuple[int, int]
+    offset: int
+    stamp: tuple[int, int]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> VectorFile:
+        """Read the header of a file; raise `InputError` if it is not one of a matrix of numbers.
+
+        Args:
+            path: The file.
+        """
+        path = Path(path)
+        try:
+            status = path.stat()
+            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}: check the path") from None
+        except (ValueError, EOFError, SyntaxError, BadZipFile):
+            raise _not_a_matrix(path, "damaged, or of another format") from None
+        if not isinstance(matrix, np.memmap):
+            raise _not_a_matrix(path, "an archive of arrays")
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or matrix.dtype.itemsize > 8:
+            raise _not_a_matrix(path, f"{matrix.dtype} of shape {matrix.shape}")
+        if not matrix.flags.c_contiguous:
+            raise _not_a_matrix(path, "stored by columns")
+        if matrix.shape[1] > MOST_NUMBERS:
+            raise _not_a_matrix(path, f"rows of more than {MOST_NUMBERS:,} numbers")
+        if matrix.offset + matrix.nbytes != status.st_size:
+            raise _not_a_matrix(path, "with more bytes than its header states")
+        stamp = status.st_size, status.st_mtime_ns
+        return cls(path, matrix.dtype, matrix.shape, matrix.offset, stamp)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
+        if isinstance(rows, slice):
+            first, end, _ = rows.indices(len(self))
+            # A copy: a map counts as memory as long as it lives.
+            return np.array(self._map(first, max(first, end)))
+        if not len(rows):
+            return self._map(0, 0)
+        first = int(rows[0])
+        return self._map(first, int(rows[-1]) + 1)[rows - first]
+
+    def _map(self, first: int, end: int) -> NDArray[Any]:
+        """Return rows of the file; raise `InputError` if it has changed since it was opened."""
+        size = self.kind.itemsize * self.shape[1]
+        try:
+            status = self.path.stat()
+            if (status.st_size, status.st_mtime_ns) != self.stamp:
+                raise InputError(f"{self.path} has changed during the run: run it again")
+            if not (end - first) * size:
+                return np.empty((end - first, self.shape[1]), self.kind)
+            at, shape = self.offset + first * size, (end - first, self.shape[1])
+            return np.memmap(self.path, self.kind, "r", at, shape)
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror or error}: check the path") from None
+
+    def check_count(self, count: int) -> None:
+        """Raise `InputError` unless there is a row for each document.
+
+        Args:
+            count: The number of documents of all inputs.
+        """
+        if count != len(self):
+            raise InputError(
+                f"{self.path} has {len(self):,} vectors for {count:,} documents: it needs a row "
+                "for each document of all inputs, in their order, also for those without a text"
+            )
+
+
+VectorRows: TypeAlias = NDArray[Any] | VectorFile
+"""A matrix with a row for each document."""
+
+
+def _not_a_matrix(path: Path, what: str) -> InputError:
+    return InputError(
+        f"{path}: not a matrix of numbers ({what}): save one by "
+        "numpy.save(path, numpy.ascontiguousarray(vectors, 'float32'))"
+    )
+
+
+def attach_rows(documents: Documents, rows: NDArray[Any], columns: Columns) -> Documents:
+    """Return documents with the vectors of these rows; those that have none are rejected.
+
+    Args:
+        documents: The documents.
+        rows: A row for each of them.
+        columns: The columns that were asked for.
+    """
+    if columns.textless:
+        texts = blank_rows(empty_strings(len(documents)), documents.rejected)
+        documents = replace(documents, texts=texts)
+    return add_vectors(documents, convert_matrix(rows, columns.dimension))
+
+
+def attach_all(
+    batches: Iterator[Documents], rows: VectorRows, columns: Columns
+) -> Iterator[Documents]:
+    """Yield the documents with their vectors; an error unless there is a row for each.
+
+    Args:
+        batches: All documents, in order.
+        rows: Their vectors.
+        columns: The columns that were asked for.
+    """
+    start = 0
+    for batch in batches:
+        end = start + len(batch)
+        if end <= len(rows):
+            batch = attach_rows(batch, rows[start:end], columns)
+            columns = with_dimension(columns, batch)
+            yield batch
+        start = end
+    if isinstance(rows, VectorFile):
+        rows.check_count(start)
+    elif start != len(rows):
+        raise UsageError(
+            f"{len(rows):,} vectors for {start:,} documents: pass a row for each document"
+        )

@@ -1,0 +1,107 @@
+"""Compare documents by their vectors, alone or together with their shingles.
+
+`rows` has the words of all documents, one after the other: sorted shingles, if there are any, and
+then the vector, two float32 numbers a word. The kernels of each measure are those of
+`verification.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.kernels.compile import I64, I64_ROWS, U64, float64, int64, kernel
+from neardup.kernels.measures import (
+    BothSignals,
+    EitherSignal,
+    VectorRows,
+    both_similarity,
+    cosine_between,
+    cosine_similarity,
+    either_similarity,
+    text_similarity,
+)
+from neardup.kernels.verification import connect, keep_pass
+
+
+@kernel(U64, I64, int64, I64, I64, float64)
+def cosine_pairs(rows, offsets, dimension, left, right, threshold):
+    """Return the cosine of each pair (left[i], right[i]), at least 0; -1.0 below the threshold."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        data = VectorRows(rows, offsets, dimension)
+        out[i] = cosine_similarity(data, left[i], right[i], threshold)
+    return out
+
+
+@kernel(I64_ROWS, I64, U64, I64, int64, float64)
+def keep_cosine(buckets, room, rows, offsets, dimension, threshold):
+    """Return the keep list by the cosine, as `keep_pass` does."""
+    return keep_pass(buckets, room, VectorRows(rows, offsets, dimension), threshold)
+
+
+@kernel(int64, I64, I64, int64, U64, I64, int64, float64)
+def components_cosine(documents, members, starts, cap, rows, offsets, dimension, threshold):
+    """Return the components by the cosine, as `connect` does."""
+    data = VectorRows(rows, offsets, dimension)
+    return connect(documents, members, starts, cap, data, threshold)
+
+
+@kernel(U64, I64, int64, float64, I64, I64, float64)
+def either_pairs(rows, offsets, dimension, least, left, right, threshold):
+    """Return the Jaccard of each pair if it is enough, else the cosine if that is at least `least`;
+    -1.0 if neither is."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        data = EitherSignal(rows, offsets, dimension, least)
+        out[i] = either_similarity(data, left[i], right[i], threshold)
+    return out
+
+
+@kernel(I64_ROWS, I64, U64, I64, int64, float64, float64)
+def keep_either(buckets, room, rows, offsets, dimension, least, threshold):
+    """Return the keep list by either signal, as `keep_pass` does."""
+    return keep_pass(buckets, room, EitherSignal(rows, offsets, dimension, least), threshold)
+
+
+@kernel(int64, I64, I64, int64, U64, I64, int64, float64, float64)
+def components_either(documents, members, starts, cap, rows, offsets, dimension, least, threshold):
+    """Return the components by either signal, as `connect` does."""
+    data = EitherSignal(rows, offsets, dimension, least)
+    return connect(documents, members, starts, cap, data, threshold)
+
+
+@kernel(U64, I64, int64, float64, I64, I64, float64)
+def both_pairs(rows, offsets, dimension, least, left, right, threshold):
+    """Return the Jaccard of each pair if the cosine is at least `least`; -1.0 if one is below."""
+    out = np.empty(left.size, np.float64)
+    for i in range(left.size):
+        data = BothSignals(rows, offsets, dimension, least)
+        out[i] = both_similarity(data, left[i], right[i], threshold)
+    return out
+
+
+@kernel(I64_ROWS, I64, U64, I64, int64, float64, float64)
+def keep_both(buckets, room, rows, offsets, dimension, least, threshold):
+    """Return the keep list by both signals, as `keep_pass` does."""
+    return keep_pass(buckets, room, BothSignals(rows, offsets, dimension, least), threshold)
+
+
+@kernel(int64, I64, I64, int64, U64, I64, int64, float64, float64)
+def components_both(documents, members, starts, cap, rows, offsets, dimension, least, threshold):
+    """Return the components by both signals, as `connect` does."""
+    data = BothSignals(rows, offsets, dimension, least)
+    return connect(documents, members, starts, cap, data, threshold)
+
+
+@kernel(U64, I64, int64, I64, I64)
+def signal_numbers(rows, offsets, dimension, left, right):
+    """Return the Jaccard and the cosine of each pair, whatever they are.
+
+    The Jaccard of two documents without shingles is 1.
+    """
+    out = np.empty((left.size, 2), np.float64)
+    data = VectorRows(rows, offsets, dimension)
+    for i in range(left.size):
+        out[i, 0] = text_similarity(data, left[i], right[i], 0.0)
+        out[i, 1] = cosine_between(data, left[i], right[i])
+    return out
