@@ -27,6 +27,7 @@ from neardup.option_table import (
     IndexOptions,
     MatchingOptions,
     SpecOptions,
+    VectorOptions,
     markdown_table,
     options_at,
     options_of,
@@ -139,6 +140,12 @@ CHANGES: dict[str, dict[str, Any]] = {
     "keep": {"keep": "longest"},
     "cluster": {"cluster": "components"},
     "distinguish": {"distinguish": "numbers"},
+    "vectors": {"vectors": "embedding", "cosine": 0.9},
+    "cosine": {"vectors": "embedding", "cosine": 0.8},
+    "also": {"also": "embedding:0.9"},
+    "unless": {"unless": "embedding:0.9"},
+    "planes": {"also": "embedding:0.9", "planes": "12x9"},
+    "centre": {"also": "embedding:0.9", "centre": "none"},
 }
 """For each option, options in which it has another value than its default."""
 
@@ -150,9 +157,10 @@ def test_changed_option_is_in_run_json(name: str, tmp_path: Path) -> None:
         record = describe_run(job, RunCounts(0, 0, 0, RoundTally()))
         return record["spec"], record["parameters"]
 
-    without = {
-        key: value for key, value in CHANGES[name].items() if key not in (name, "bands", "rows")
-    }
+    left_out = {name, "bands", "rows"} | ({"cosine"} if name == "vectors" else set())
+    without = {key: value for key, value in CHANGES[name].items() if key not in left_out}
+    if name == "cosine":
+        without["cosine"] = 0.9
     assert described(CHANGES[name]) != described(without)
 
 
@@ -179,10 +187,18 @@ def test_typed_choices_are_those_of_the_tables() -> None:
 def test_fields_of_the_checked_values_are_the_options_of_the_table() -> None:
     checked = {field.name for field in fields(Options)} - {"spec"}
     made_of_spec = set(options_of(SpecOptions)) - {"preset"}
-    assert checked == ALL.keys() - made_of_spec - {"preset"} | {"strip"}
+    of_vectors = set(options_of(VectorOptions)) - {"vectors"}  # which has all of them
+    assert checked == ALL.keys() - made_of_spec - {"preset"} - of_vectors | {"strip"}
     spec_names = {ALL[name].spec_field or name for name in made_of_spec}
     parsed = {"unit", "size"}  # of shingle
-    counted = {"ignored", "weights", "key", "unicode", "version"}  # not chosen by an option
+    counted = {
+        "ignored",
+        "weights",
+        "vectors",
+        "key",
+        "unicode",
+        "version",
+    }  # not chosen by an option
     assert {field.name for field in fields(Spec)} == spec_names - {"shingle"} | parsed | counted
 
 

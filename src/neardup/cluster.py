@@ -99,6 +99,8 @@ class KeepList:
         full_buckets: The buckets with more kept documents than are compared.
         undated: The number of documents without a date, if the keep policy compares dates.
         leaders: The documents by which clusters are named, where they are removed too.
+        cosine: Of documents with a second signal, the cosine of each removed document and its
+            witness; NaN of a copy, and of kept ones.
     """
 
     witness: Integers
@@ -109,6 +111,7 @@ class KeepList:
     full_buckets: list[FullBucket]
     undated: int = 0
     leaders: Integers | None = None
+    cosine: NDArray[np.float64] | None = None
 
     @cached_property
     def cluster(self) -> Integers:
@@ -170,7 +173,18 @@ def remove_leaders(decided: KeepList) -> KeepList:
     ):
         column[leaders] = values
     witness, similarity, exact = columns
-    return replace(decided, witness=witness, similarity=similarity, exact=exact, leaders=leaders)
+    cosine = decided.cosine
+    if cosine is not None:
+        cosine = cosine.copy()
+        cosine[leaders] = cosine[copies]
+    return replace(
+        decided,
+        witness=witness,
+        similarity=similarity,
+        exact=exact,
+        leaders=leaders,
+        cosine=cosine,
+    )
 
 
 def find_identical(

@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from neardup.formatting import format_similarity
+from neardup.measure_table import MEASURES
 from neardup.options import Options
 
 KEPT, REMOVED, REJECTED = "kept", "removed", "rejected"
@@ -41,6 +45,7 @@ class PairFacts:
         apart: What keeps them apart however similar they are, in words; empty if nothing does.
         part: By a measure with a direction, whose share in the other one it is, that of worse
             rank: 0 for the first of the two, 1 for the second. None without a direction.
+        cosine: The cosine of their vectors, if these are a second signal and it is known.
     """
 
     buckets: int
@@ -50,6 +55,7 @@ class PairFacts:
     identical: bool = False
     apart: tuple[str, ...] = ()
     part: int | None = None
+    cosine: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,8 @@ def _verdict(
     if said and kept and (facts.identical or (facts.buckets and is_similar(options, facts))):
         return "decided", f"both were kept; decided about them: {said}; {likeness}"
     if facts.identical:
-        return "identical", "word for word the same"
+        how = "the same vector" if options.spec.of_vectors else "word for word the same"
+        return "identical", how
     if not facts.buckets:
         return "never met", f"they never met: {likeness}{_chance(options, facts)}"
     if not is_similar(options, facts):
@@ -182,7 +189,13 @@ def is_similar(options: Options, facts: PairFacts) -> bool:
     """Return whether two documents are similar enough, if they met."""
     if options.verify == "none":
         return facts.buckets > 0
-    return facts.similarity is not None and facts.similarity >= options.threshold
+    if facts.similarity is None:
+        return False
+    signal = options.vectors
+    if signal is None or facts.cosine is None or not signal.finds:
+        # What --unless keeps apart is among `facts.apart`.
+        return facts.similarity >= options.threshold
+    return facts.similarity >= options.threshold or facts.cosine >= signal.threshold
 
 
 def _chance(options: Options, facts: PairFacts) -> str:
@@ -209,6 +222,10 @@ def describe_similarity(options: Options, a: Any, b: Any, facts: PairFacts) -> s
         return f"{met}, how similar they are is not known"
     how = "" if facts.exact else " (estimated)"
     likeness = f"{format_similarity(facts.similarity)} similar"
+    if options.spec.of_vectors:
+        likeness = f"cosine {format_similarity(facts.similarity)}"
+    elif facts.cosine is not None:
+        likeness += f", cosine {format_similarity(facts.cosine)}"
     if facts.part is not None and not facts.identical:
         part, whole = (b, a) if facts.part else (a, b)
         likeness = f"{format_similarity(facts.similarity)} of {part!r} is in {whole!r}"
@@ -227,7 +244,28 @@ def describe_rule(options: Options) -> str:
     if is_by_distance(options):
         return f"at most {options.hamming} bits differ"
     what = name_measure(options) if options.verify == "exact" else name_estimate(options)
-    return f"{what} >= {options.threshold:g}"
+    rule, signal = f"{what} >= {options.threshold:g}", options.vectors
+    if signal is None or not options.has_two_signals:
+        return rule
+    return f"{rule} {'or' if signal.finds else 'and'} cosine >= {signal.threshold:g}"
+
+
+def name_signals(
+    options: Options, similarity: NDArray[np.float64], cosine: NDArray[np.float64]
+) -> list[str | None]:
+    """Return which signal removed each document: text, vector or both; copy of identical ones.
+
+    None where neither would have done it: two documents of a component, or the word of people.
+
+    Args:
+        options: The options of the run, with two signals.
+        similarity: The similarity of the texts of each removed document and its witness.
+        cosine: The cosine of their vectors; NaN of identical documents.
+    """
+    assert options.vectors is not None  # noqa: S101  # with two signals
+    by_text, by_vector = similarity >= options.threshold, cosine >= options.vectors.threshold
+    names = np.array([None, "text", "vector", "both"], object)
+    return np.where(np.isnan(cosine), "copy", names[by_text + 2 * by_vector]).tolist()  # type: ignore[no-any-return]
 
 
 def is_by_distance(options: Options) -> bool:
@@ -243,5 +281,14 @@ def name_estimate(options: Options) -> str:
 
 
 def name_measure(options: Options) -> str:
-    """Return the measure's name in a sentence."""
-    return options.exact_measure.label
+    """Return the measure's name in a sentence; with two signals that of the texts."""
+    return (
+        MEASURES[options.measure].label if options.has_two_signals else options.exact_measure.label
+    )
+
+
+def name_units(options: Options) -> str:
+    """Return what of documents is compared, in a sentence: shingles, or vectors."""
+    if options.vectors is not None and options.spec.of_vectors:
+        return f"the vectors in {options.vectors.column!r}"
+    return f"{options.spec.shingle} shingles"

@@ -279,7 +279,7 @@ class RunResult:
             finished: The record of the run, and what its summary shows besides.
             folder: The temporary folder that the result owns, if any.
         """
-        self.path, self.options, self.record = job.out, job.options, finished.record
+        self.path, self.options, self.record = job.out, finished.options, finished.record
         self._job, self._finished, self._folder = job, finished, folder
         files = [self.path / "kept" / file.kept_name for file in job.inputs if job.kept]
         # A text file that is a copy is not written.
@@ -364,7 +364,7 @@ class RunResult:
     def summary(self) -> str:
         """Return the summary that the command line prints."""
         page = self._job.report_page
-        return format_summary(self._finished, self.options, page).rstrip("\n")
+        return format_summary(self._finished, page).rstrip("\n")
 
     def close(self) -> None:
         """Delete a temporary folder; an `out` that was given stays."""

@@ -21,7 +21,7 @@ from neardup.lsh.buckets import find_shared_keys
 from neardup.lsh.curve import Curve
 from neardup.measure_table import CHOICES
 from neardup.options import Options
-from neardup.spec import Spec
+from neardup.spec import VECTOR, Spec
 from neardup.text.arrays import view_strings
 from neardup.text.html import strip_markup
 from neardup.text.shingle import hash_units, shingle_documents
@@ -127,7 +127,7 @@ it in texts of 6 or more
 
 def _judges_shingles(options: Options) -> bool:
     """Return whether documents are judged by the similarity of shingles that are made of words."""
-    if options.spec.unit == "token" or options.verify == "none":
+    if options.spec.unit in ("token", VECTOR) or options.verify == "none":
         return False
     return options.verify == "exact" or not options.by_bits
 
@@ -269,7 +269,7 @@ class FirstDocuments:
     def __init__(self, spec: Spec) -> None:
         self._spec = Spec(profile=spec.profile, strip=spec.strip)
         self._compared: list[pa.Array] = []
-        self._tokens = spec.unit == "token"
+        self._tokens = spec.unit in ("token", VECTOR)
         self._words: list[NDArray[np.int64]] = []
         self._earlier: list[NDArray[np.int64]] = []
         self.count = 0

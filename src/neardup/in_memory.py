@@ -9,6 +9,7 @@ candidates among them, verifies them and makes the keep list. `similarity` compa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Unpack
 
@@ -35,13 +36,28 @@ from neardup.options import KeepPolicy, Options, parse_strip
 from neardup.overrides import Overrides, number_names, obey_stars
 from neardup.result import Result, list_ids
 from neardup.sketch import bulk
-from neardup.sketcher import Integers, SketchedDocuments, Sketcher
+from neardup.sketch.centre import VectorCentre
+from neardup.sketcher import (
+    Integers,
+    SketchedDocuments,
+    Sketcher,
+    append_vectors,
+    pack_vectors,
+)
 from neardup.source_counts import RemovalLimits, SourceSummary, summarise_values
 from neardup.spec import ProfileName, Spec, check_choice
+from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingle_documents
+from neardup.vector_layout import (
+    CountedVectors,
+    columns_of_vectors,
+    counts_vectors,
+    find_dimension,
+    lay_out_vectors,
+)
 from neardup.verify import Comparison, Exact
 
 MAX_PAIRS = 10_000_000
@@ -71,6 +87,7 @@ class Corpus:
         self.size = self.undated = 0
         self._columns: dict[str, list[NDArray[Any]]] = {}
         self._spool = Spool(spool_folder)
+        self._vectors = Spool(spool_folder)
         self._keep: list[pa.Array] = []
         self._grouped: Candidates | None = None
         self._undistinguished: KeepList | None = None
@@ -93,6 +110,11 @@ class Corpus:
             columns["apart"] = sketch.apart
         if sketch.distinct is not None:
             columns["distinct"] = sketch.distinct
+        if sketch.vetoing is not None:
+            columns["vetoing"] = sketch.vetoing
+        if sketch.vectors is not None and not self.options.spec.of_vectors:
+            packed = pack_vectors(sketch.vectors)
+            self._vectors.append(packed.data, packed.offsets)
         if self.options.verify == "exact":
             self._spool.append(sketch.shingles.data, sketch.shingles.offsets)
         else:
@@ -137,12 +159,19 @@ class Corpus:
         witness[shared[removed]] = shared[kept.witness[removed]]
         similarity[shared[removed]] = kept.similarity[removed]
         exact[shared[removed]] = verifier.exact
+        cosine = None
+        if self.options.has_two_signals:
+            numbers = verifier.numbers(kept.witness[removed], removed)
+            cosine = np.full(self.size, np.nan)
+            similarity[shared[removed]], cosine[shared[removed]] = numbers.T
         # An identical copy is decided like the best-ranked of them.
         copies = order[leader[order] != order]
         best = leader[copies]
         witness[copies] = np.where(witness[best] >= 0, witness[best], best)
         similarity[copies] = similarity[best]
         exact[copies] = exact[best]
+        if cosine is not None:
+            cosine[copies] = cosine[best]
         decided = KeepList(
             witness,
             similarity,
@@ -151,6 +180,7 @@ class Corpus:
             kept.compared,
             self._full_buckets(buckets, kept.turned_away, shared),
             self.undated,
+            cosine=cosine,
         )
         keeps_none = self.options.keep_policy.keeps_none
         return cluster.remove_leaders(decided) if keeps_none else decided
@@ -203,14 +233,19 @@ class Corpus:
         part = None
         if has_direction(self.options):
             part = int(leader[b] == shared[places[1]])
-        likeness = max(float(similar[0]), 0.0)
-        return PairFacts(met, tables, likeness, verifier.exact, False, apart, part)
+        likeness, cosine = max(float(similar[0]), 0.0), None
+        if self.options.has_two_signals:
+            ((likeness, cosine),) = verifier.numbers(places[:1], places[1:]).tolist()
+            signal = self.options.vectors
+            if signal is not None and not signal.finds and cosine < signal.threshold:
+                apart = (*apart, self.options.veto)
+        return PairFacts(met, tables, likeness, verifier.exact, False, apart, part, cosine)
 
     def _kept_apart(self, a: int, b: int) -> Iterator[str]:
         """Yield the options that keep two documents apart."""
         apart, distinct = self._groups.get("apart"), self._groups.get("distinct")
         if distinct is not None and distinct[a] != distinct[b]:
-            yield f"--distinguish {self.options.distinguish}"
+            yield self.options.veto
         if apart is not None:
             within = apart if distinct is None else apart ^ distinct
             if within[a] != within[b]:
@@ -240,6 +275,10 @@ class Corpus:
                 distinct = self._column("distinct", None, np.uint64)[:, None]
                 self._joined = self._group(order, content ^ distinct, keys ^ distinct)
                 self._undistinguished = self._decide(self._joined)
+            if "vetoing" in self._columns:
+                texts = content ^ self._column("vetoing", None, np.uint64)[:, None]
+                unvetoed = self._group(order, texts, keys, self.options.unvetoed)
+                self._undistinguished = self._decide(unvetoed)
             self._groups = {
                 name: self._column(name, None, np.uint64)
                 for name in ("apart", "distinct")
@@ -249,10 +288,15 @@ class Corpus:
             # Free the sketches: only the buckets and the verifier are needed from now on.
             self._columns.clear()
             self._spool.close()
+            self._vectors.close()
         return self._grouped
 
     def _group(
-        self, order: Integers, content: NDArray[np.uint64], keys: NDArray[np.uint64]
+        self,
+        order: Integers,
+        content: NDArray[np.uint64],
+        keys: NDArray[np.uint64],
+        options: Options | None = None,
     ) -> Candidates:
         alone = None
         if (overrides := self.overrides) is not None:
@@ -262,7 +306,8 @@ class Corpus:
         leader = cluster.find_identical(content, order, alone)
         unique = order[leader[order] == order]
         buckets = group_by_key(keys, unique)
-        return order, leader, buckets, self._verifier(unique[buckets.documents])
+        verifier = self._verifier(unique[buckets.documents], options or self.options)
+        return order, leader, buckets, verifier
 
     def _ranked(self) -> Integers:
         """Return the documents that are not rejected, best rank first, ties in input order."""
@@ -286,16 +331,21 @@ class Corpus:
         """Return those of some documents that are not rejected."""
         return np.array([row for row in documents.tolist() if row not in self.rejected], np.int64)
 
-    def _verifier(self, shared: Integers) -> Comparison:
+    def _verifier(self, shared: Integers, options: Options) -> Comparison:
         """Return the comparison of the documents that share a bucket."""
-        spec = self.options.spec
-        if self.options.verify == "exact":
+        spec = options.spec
+        if spec.of_vectors:
+            return options.comparison(*self._spool.rows(shared), None)
+        if options.verify == "exact":
             rows, offsets = self._spool.sorted_sets(shared)
             if not spec.of_bags:
                 offsets = kernels.unique_sorted(rows, offsets)
-            return self.options.exact(rows[: offsets[-1]], offsets, self._frequencies.weights)
+            if options.vectors is not None:
+                both = append_vectors(Ragged(rows, offsets), Ragged(*self._vectors.rows(shared)))
+                rows, offsets = both.data, both.offsets
+            return options.comparison(rows[: offsets[-1]], offsets, self._frequencies.weights)
         rows = self._column("signatures", *bulk.packed_shape(spec))[shared]
-        return self.options.estimated(rows)
+        return options.estimated(rows)
 
     def _full_buckets(
         self, buckets: Buckets, turned_away: Integers, shared: Integers
@@ -400,6 +450,29 @@ def find_frequencies(
     return counts.freeze()
 
 
+def find_layout(
+    read: Callable[[Columns], Iterable[Documents]], options: Options, columns: Columns
+) -> tuple[Options, Columns, VectorCentre]:
+    """Return options and columns for the vectors of documents, and their centre.
+
+    Args:
+        read: Reads all documents from the beginning; called up to twice if there are vectors.
+        options: The options of the run.
+        columns: The columns to read.
+    """
+    if options.vectors is None:
+        return options, columns, VectorCentre()
+    dimension = find_dimension(read(columns), columns)
+    columns = replace(columns, dimension=dimension)
+    counted = None
+    if counts_vectors(options):
+        counted = CountedVectors()
+        for documents in read(columns):
+            counted.add(documents)
+    layout = lay_out_vectors(options, dimension, counted)
+    return layout.apply(options, dimension), columns, layout.centre
+
+
 @takes_options("neardup.dedup")
 def dedup(
     data: DocumentData,
@@ -420,7 +493,8 @@ def dedup(
 
     Args:
         data: A list of strings, of dicts or of lists of token ids; or a table: pandas, Polars,
-            PyArrow, Hugging Face, anything with the Arrow stream interface.
+            PyArrow, Hugging Face, anything with the Arrow stream interface; or, with `cosine`, a
+            NumPy matrix, of which each row is a vector.
         text: The column of the table that contains the documents; a field inside of one
             (`"doc.text"`), or several (`["title", "body"]`), joined by a blank line.
         id: The column that names them; by default `id` if there is one, else their positions.
@@ -447,6 +521,8 @@ def dedup(
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
     secret = to_key(key)
+    if isinstance(data, np.ndarray) and data.ndim == 2 and options.get("cosine") is not None:
+        options.setdefault("vectors", "vectors")  # a matrix has no other columns
     chosen = Options.of(key=secret, **options)
     said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
@@ -465,13 +541,24 @@ def dedup(
     limits = RemovalLimits(max_removed, max_removed_per_source, yes)
     if max_removed_per_source is not None and source is None:
         raise ParameterError("max_removed_per_source needs the column of the sources: pass source=")
-    if chosen.strip.lines is not None or chosen.weights == "tf-idf":
+    columns = columns_of_vectors(chosen, columns)
+    counts_texts = chosen.strip.lines is not None or chosen.weights == "tf-idf"
+    if counts_texts or chosen.vectors is not None:
         require_rereadable(data)
     ignored = find_ignored_lines(lambda: read_data(data, columns), chosen, secret)
     chosen = chosen.ignoring(ignored.digest)
     frequencies = find_frequencies(lambda: read_data(data, columns), chosen, ignored, secret)
     chosen = chosen.weighing(frequencies.stated)
-    sketcher = Sketcher(chosen.spec, ignored, secret, frequencies, numbers=columns.numbers)
+    chosen, columns, centre = find_layout(lambda at: read_data(data, at), chosen, columns)
+    sketcher = Sketcher(
+        chosen.spec,
+        ignored,
+        secret,
+        frequencies,
+        numbers=columns.numbers,
+        centre=centre,
+        vetoes=chosen.vetoes_by_vectors,
+    )
     corpus = Corpus(chosen, frequencies=frequencies)
     ids: list[pa.Array | list[Any]] = []
     sources: list[pa.Array] = []

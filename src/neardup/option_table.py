@@ -350,7 +350,70 @@ class IndexOptions(PointOptions, SpecOptions, total=False):
     ]
 
 
-class MatchingOptions(IndexOptions, total=False):
+class VectorOptions(TypedDict, total=False):
+    """Vectors of documents, such as embeddings, as the only signal or as a second one."""
+
+    vectors: Annotated[
+        str | None,
+        Option(
+            "The column of the documents' vectors, such as embeddings, by which alone they are "
+            "compared; needs --cosine.",
+            otherwise="none",
+            metavar="COLUMN",
+            common=True,
+        ),
+    ]
+    cosine: Annotated[
+        float | None,
+        Option(
+            "With --vectors: documents whose vectors have at least this cosine are duplicates, "
+            "above 0, at most 1.",
+            otherwise="none",
+            metavar="X",
+            common=True,
+        ),
+    ]
+    also: Annotated[
+        str | None,
+        Option(
+            "Documents are duplicates also if the cosine of their vectors in this column is at "
+            "least T, as in embedding:0.95.",
+            otherwise="none",
+            metavar="COLUMN:T",
+            common=True,
+        ),
+    ]
+    unless: Annotated[
+        str | None,
+        Option(
+            "Documents are no duplicates if the cosine of their vectors in this column is below T, "
+            "as in embedding:0.6. A run lists what is kept because of it in vetoed.parquet.",
+            otherwise="none",
+            metavar="COLUMN:T",
+            panel=KEPT,
+            common=True,
+        ),
+    ]
+    planes: Annotated[
+        str | None,
+        Option(
+            "With --vectors or --also: find candidates by this many bands of this many planes.",
+            otherwise="planned for --recall and the vectors",
+            metavar="BxR",
+        ),
+    ]
+    centre: Annotated[
+        str | None,
+        Option(
+            "With --vectors or --also: the vector that is subtracted from all, an .npy file; none "
+            "subtracts nothing.",
+            otherwise="their mean",
+            metavar="FILE",
+        ),
+    ]
+
+
+class MatchingOptions(IndexOptions, VectorOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
     weights: Annotated[
@@ -419,12 +482,17 @@ _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
 
+_VECTORS = "vectors are compared by dedup only: neardup dedup, neardup.dedup and dedup_files"
+_NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
+
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
-    "neardup.spark.dedup": Place(MatchingOptions),
-    "neardup.evaluate": Place(MatchingOptions),
-    "neardup.integrations.datatrove.NearDuplicateFilter": Place(MatchingOptions),
+    "neardup.spark.dedup": Place(MatchingOptions, excluded=_NO_VECTORS),
+    "neardup.evaluate": Place(MatchingOptions, excluded=_NO_VECTORS),
+    "neardup.integrations.datatrove.NearDuplicateFilter": Place(
+        MatchingOptions, excluded=_NO_VECTORS
+    ),
     "neardup.integrations.duckdb.register": Place(
         IndexOptions, _SQL, excluded={"distinguish": _SQL}
     ),
@@ -441,7 +509,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup evaluate": Place(
         MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS},
+        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, **_NO_VECTORS},
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),
@@ -514,7 +582,8 @@ def why_not(name: str, place: str) -> str:
     """
     if name not in all_rows() or place not in PLACES or name in options_at(place):
         return ""
-    return PLACES[place].excluded.get(name) or PLACES[place].why_not
+    at = PLACES[place]
+    return at.excluded.get(name) or (at.only and at.why_not) or _NO_VECTORS.get(name, at.why_not)
 
 
 def default_of(name: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
@@ -31,7 +31,9 @@ from neardup.lsh.curve import (
     lay_bands,
     meeting_by,
 )
-from neardup.measure_table import BAGS, CHOICES, Measure, exact_measure
+from neardup.lsh.joined import JoinedTables
+from neardup.lsh.plane_curve import PlaneCurve
+from neardup.measure_table import BAGS, CHOICES, MEASURES, Measure, exact_measure
 from neardup.option_table import (
     CLUSTER,
     PRESETS,
@@ -48,7 +50,14 @@ from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
 from neardup.spec import FAMILIES, WEIGHTED, Spec, check_choice, check_number, check_whole
 from neardup.text.html import require_html_library
-from neardup.verify import Comparison, Estimated, Exact, Near, Weighed
+from neardup.vector_signal import (
+    MEASURE_OF,
+    NO_CENTRE,
+    VectorSignal,
+    refuse_text_options,
+    take_signal,
+)
+from neardup.verify import Comparison, Estimated, Exact, Near, Signals, Weighed
 
 HAMMING: Final = 3
 KEEP: Final = ("first", "last", "longest", "none")
@@ -220,13 +229,17 @@ class Options:
     blocks: int | None = None
     weights: str = default_of("weights")
     distinguish: Distinguish = field(default_factory=Distinguish)
+    vectors: VectorSignal | None = None
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, VERIFY)
         check_choice("cluster", self.cluster, CLUSTER)
         check_choice("weights", self.weights, WEIGHTS)
         check_choice("measure", self.measure, CHOICES)
-        self._check_sketch()
+        if self.vectors is not None or self.spec.of_vectors:
+            self._check_vectors()
+        if not self.spec.of_vectors:
+            self._check_sketch()
         self._check_measure()
         if self.strip.markup != self.spec.strip:
             raise ParameterError(
@@ -251,6 +264,35 @@ class Options:
             object.__setattr__(self, name, value)
         check_threshold(self.threshold)
         _ = self.keep_policy, self.hash_tables
+
+    def _check_vectors(self) -> None:
+        """Refuse options that documents with vectors do not support."""
+        signal = self.vectors
+        if (signal is not None and signal.role == "alone") != self.spec.of_vectors:
+            raise ParameterError(
+                "a Spec of vectors alone goes with --vectors: make both with Options.of"
+            )
+        if not self.spec.of_vectors and signal is not None and self.spec.sketch not in MAKE:
+            raise ParameterError(
+                f"--{signal.role} goes with sets of shingles: use --sketch {' or '.join(MAKE)}"
+            )
+        if self.verify != "exact":
+            raise ParameterError("vectors are compared exactly: leave out --verify")
+        if self.keep_policy.name == "longest" and self.spec.of_vectors:
+            raise ParameterError("vectors alone have no length: choose another policy than longest")
+        if self.distinguish.numbers and self.spec.of_vectors:
+            raise ParameterError("vectors alone have no numbers in a text: distinguish by a column")
+        if self.spec.of_vectors or signal is None:
+            return
+        flag = f"--{signal.role}"
+        if self.measure != CHOICES[0]:
+            raise ParameterError(f"{flag} goes with {CHOICES[0]}: leave out --measure")
+        if self.spec.narrow:
+            raise ParameterError(f"{flag} is not supported with --bits: leave one out")
+        if not signal.finds and self.distinguish:
+            raise ParameterError(
+                "--unless and --distinguish both list what they keep: give one of them"
+            )
 
     def _check_measure(self) -> None:
         """Refuse options that the measure does not support."""
@@ -311,6 +353,10 @@ class Options:
             **options: Any matching options; None stands for the default.
         """
         given = with_preset(options)
+        if (signal := take_signal(given)) is not None:
+            given["vectors"] = signal
+            if signal.role == "alone":
+                return cls._of_vectors(signal, given)
         if given.get("sketch") == "simhash":
             given.setdefault("verify", "estimate")
             if "recall" in given:
@@ -328,6 +374,17 @@ class Options:
         distinguish = parse_distinguish(given.pop("distinguish", None))
         return cls(spec=spec, strip=strip, distinguish=distinguish, **given)
 
+    @classmethod
+    def _of_vectors(cls, signal: VectorSignal, given: dict[str, Any]) -> Options:
+        """Return the options of documents that are compared by their vectors alone."""
+        refuse_text_options({name: value for name, value in given.items() if name != "vectors"})
+        own = {field.name for field in fields(cls)} - {"strip", "distinguish"}
+        seed = {"seed": given["seed"]} if "seed" in given else {}
+        spec = Spec.of("vector:1", sketch="hyperplane", slots=signal.tables.bits, **seed)
+        made = {name: value for name, value in given.items() if name in own}
+        distinguish = parse_distinguish(given.get("distinguish"))
+        return cls(spec=spec, distinguish=distinguish, **made | {"threshold": signal.threshold})
+
     def ignoring(self, digest: str) -> Options:
         """Return these options with the list of ignored lines that has this digest."""
         if digest == self.spec.ignored:
@@ -340,6 +397,48 @@ class Options:
             return self
         return replace(self, spec=replace(self.spec, weights=stated))
 
+    def laid_out(self, dimension: int, curve: PlaneCurve | None, centre: str, bits: int) -> Options:
+        """Return these options for vectors that were counted.
+
+        Args:
+            dimension: The numbers of a vector.
+            curve: The bands of planes, and what they find; None if vectors find no candidates.
+            centre: The digest of the vector that is subtracted from all.
+            bits: The planes of a sketch, of which the bands use the first ones.
+        """
+        assert self.vectors is not None  # noqa: S101  # of documents with vectors
+        stated = f"{dimension}x{bits}:{centre}" if curve else f"{dimension}x0:{NO_CENTRE}"
+        spec = replace(self.spec, vectors=stated)
+        if self.spec.of_vectors:
+            spec = replace(spec, slots=bits)
+        if curve is None:
+            return replace(self, spec=spec)
+        signal = replace(self.vectors, planes=curve.planes, points=curve.points)
+        return replace(self, spec=spec, vectors=signal)
+
+    @property
+    def unvetoed(self) -> Options:
+        """These options, by which vectors of any cosine are similar enough."""
+        assert self.vectors is not None  # noqa: S101  # of documents with vectors
+        return replace(self, vectors=replace(self.vectors, threshold=-1.0))
+
+    @property
+    def has_two_signals(self) -> bool:
+        """Whether documents are compared by their shingles and by their vectors."""
+        return self.vectors is not None and not self.spec.of_vectors
+
+    @property
+    def vetoes_by_vectors(self) -> bool:
+        """Whether vectors keep documents that are lexically similar."""
+        return self.vectors is not None and not self.vectors.finds
+
+    @property
+    def veto(self) -> str:
+        """The option that keeps similar documents, as it is written; empty if none does."""
+        if self.vectors is not None and not self.vectors.finds:
+            return f"--unless {self.vectors.column}:{self.vectors.threshold:g}"
+        return f"--distinguish {self.distinguish}" if self.distinguish else ""
+
     @property
     def by_bits(self) -> bool:
         """Whether signatures are fingerprints, which are compared bit by bit."""
@@ -347,7 +446,9 @@ class Options:
 
     @property
     def exact_measure(self) -> Measure:
-        """The measure by which shingles are compared exactly."""
+        """The measure by which documents are compared exactly."""
+        if self.vectors is not None:
+            return MEASURES[MEASURE_OF[self.vectors.role]]
         return exact_measure(self.measure, self.spec.sketch)
 
     @cached_property
@@ -375,6 +476,8 @@ class Options:
     @property
     def meeting(self) -> Meeting:
         """The probability that two documents become candidates, by their similarity."""
+        if self.spec.of_vectors and self.vectors is not None:
+            return self.vectors.meeting
         if isinstance(self.hash_tables, Blocks):
             return ByJaccard(self.hash_tables) if self.verify == "exact" else self.hash_tables
         return meeting_by(self.exact_measure, self.curve)
@@ -382,9 +485,31 @@ class Options:
     @cached_property
     def hash_tables(self) -> Tables:
         """The hash tables that make candidates: bands, or blocks of fingerprints."""
+        if self.spec.of_vectors and self.vectors is not None:
+            return self.vectors.tables
         if self.hamming is not None and self.blocks is not None:
             return Blocks(self.spec.slots, self.hamming, self.blocks)
-        return Bands(self.curve.parts)
+        bands = Bands(self.curve.parts)
+        if self.vectors is None or not self.vectors.finds:
+            return bands
+        return JoinedTables(bands, self.vectors.tables, self.spec.slots, self.spec.width)
+
+    def comparison(
+        self, shingles: NDArray[Any], offsets: NDArray[Any], weights: NDArray[np.uint32] | None
+    ) -> Comparison:
+        """Return the exact comparison of candidates by all that they have: shingles, vectors.
+
+        Args:
+            shingles: The sorted shingles of all documents, each followed by its vector, if it has
+                one; or their vectors alone.
+            offsets: Where each document's begin.
+            weights: The weights of the cells, if those of shingles depend on the corpus.
+        """
+        signal = self.vectors
+        if signal is None:
+            return self.exact(shingles, offsets, weights)
+        dimension, least = self.spec.dimension, signal.threshold
+        return Signals(shingles, offsets, dimension, self.threshold, least, self.exact_measure)
 
     def exact(
         self, shingles: NDArray[Any], offsets: NDArray[Any], weights: NDArray[np.uint32] | None

@@ -22,6 +22,7 @@ from neardup.explanation import (
     PairFacts,
     PairVerdict,
     explain_pair,
+    name_signals,
 )
 from neardup.first_look import FirstLook
 from neardup.options import Options
@@ -44,6 +45,7 @@ from neardup.wording import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_second_signal,
     format_sources,
     format_strip,
     format_undated,
@@ -80,6 +82,10 @@ class Removed:
         cluster: The row that names the cluster: of the kept document, which is the witness; with
             `keep="none"` of the first document of the cluster.
         decision: The decisions of people because of which it is removed; None if there are none.
+        cosine: With `also` or `unless`, the cosine of the two, if it is known; the similarity is
+            that of the texts.
+        by: With these, the signal that removed it: `text`, `vector` or `both`; `copy` of a document
+            that is identical to its witness.
     """
 
     id: Any
@@ -88,6 +94,15 @@ class Removed:
     exact: bool
     cluster: int | None
     decision: str | None = field(default=None, repr=False)
+    cosine: float | None = field(default=None, repr=False)
+    by: str | None = field(default=None, repr=False)
+
+    @property
+    def decisive(self) -> float:
+        """The similarity that decided: of the vectors, if that of the texts did not."""
+        if self.by == "vector" and self.cosine is not None:
+            return self.cosine
+        return self.similarity
 
 
 @dataclass(frozen=True)
@@ -101,19 +116,21 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Vetoed:
-    """A kept document that would be removed if nothing distinguished similar documents.
+    """A kept document that would be removed without `distinguish`, or without `unless`.
 
     Attributes:
         id: The id of the document.
         witness: The id of the document that it would be removed for.
         similarity: How similar the two are, by the measure of the run.
         exact: Whether the similarity is exact, not estimated from signatures.
+        cosine: With `unless`, the cosine of the two; None if their texts are identical.
     """
 
     id: Any
     witness: Any
     similarity: float
     exact: bool
+    cosine: float | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -244,7 +261,7 @@ class Result:
 
     @cached_property
     def vetoed(self) -> list[Vetoed]:
-        """The documents that are kept only because of `distinguish`, in input order.
+        """The documents that are kept only because of `distinguish` or `unless`, in input order.
 
         >>> import neardup
         >>> bills = [f"a bill to amend title {n} of the code and so on" for n in (7, 42)]
@@ -260,6 +277,7 @@ class Result:
                 self.ids[int(others.witness[row])],
                 float(others.similarity[row]),
                 bool(others.exact[row]),
+                None if others.cosine is None else _known(others.cosine[row]),
             )
             for row in np.flatnonzero(self._decisions.kept & (others.witness >= 0)).tolist()
         ]
@@ -453,6 +471,7 @@ class Result:
                 removed.similarity,
                 removed.exact,
                 removed.decision,
+                removed.cosine,
             )
         copies = int(np.count_nonzero(self._decisions.witness == row))
         others = self._undistinguished
@@ -501,9 +520,10 @@ class Result:
         lines = [
             format_counts(**self.counts),
             format_method(options, options.meeting.probability(options.threshold)),
+            *format_second_signal(options),
         ]
-        if options.distinguish:
-            lines.append(format_vetoed(len(self.vetoed), options.distinguish))
+        if options.veto:
+            lines.append(format_vetoed(len(self.vetoed), options))
         if self.overrides is not None:
             lines.append(format_decisions(self.overrides.described))
         if str(options.strip):
@@ -517,7 +537,7 @@ class Result:
                 format_largest_clusters([(repr(c.id), c.size - 1) for c in self.clusters[:3]])
             )
         lines += [
-            format_example(options, repr(removed.id), repr(removed.witness), removed.similarity)
+            format_example(options, repr(removed.id), repr(removed.witness), removed.decisive)
             for removed in [one for one in self.removed if one.cluster is not None][:3]
         ]
         reasons = Counter(self._rejected.values())
@@ -612,13 +632,20 @@ class Result:
 
     def _removed(self, row: int) -> Removed:
         witness = int(self._decisions.witness[row])
+        similarity, cosines = float(self._decisions.similarity[row]), self._decisions.cosine
+        cosine, by = None, None
+        if cosines is not None and witness >= 0:
+            cosine = _known(cosines[row])
+            by = name_signals(self.options, np.array([similarity]), cosines[[row]])[0]
         return Removed(
             self.ids[row],
             self.ids[witness] if witness >= 0 else None,
-            float(self._decisions.similarity[row]),
+            similarity,
             bool(self._decisions.exact[row]),
             int(self._decisions.cluster[row]) if witness >= 0 else None,
             self._decision_about(row),
+            cosine,
+            by,
         )
 
     @property
@@ -644,6 +671,11 @@ class Result:
         return f"<p>{escape(repr(self))}</p>" + html_table(
             label, ("kept document", "documents", "removed"), rows
         )
+
+
+def _known(number: float) -> float | None:
+    """Return a number, None for NaN."""
+    return None if np.isnan(number) else float(number)
 
 
 def list_ids(batches: Iterable[pa.Array | list[Any]]) -> list[Any]:

@@ -29,6 +29,7 @@ from neardup.pipeline.stages.tables import (
     SAMPLED_COPIES,
     cut_text,
     removed_columns,
+    signal_columns,
     write_removed,
     write_samples,
 )
@@ -100,15 +101,18 @@ def _write_run(result: Result, folder: Path, data: Any) -> None:
     documents = _ResultLookup(result, data)
     removed, others = result.decisions.removed, result.undistinguished
     batches = [_removed_batch(result.decisions, removed)]
-    write_removed(folder, documents, batches, 0, result.overrides)
+    write_removed(folder, documents, batches, 0, result.overrides, result.options)
     if result.overrides is not None:
         write_decided(folder, documents, batches, 0, result.overrides, result.decisions.kept)
     vetoed = None
     if others is not None:
         rows = np.flatnonzero(result.decisions.kept & (others.witness >= 0))
         vetoed = len(rows)
-        with TableWriter(folder / "vetoed.parquet", tables.VETOED) as table:
-            table.add(removed_columns(documents, _removed_batch(others, rows)))
+        batch, two = _removed_batch(others, rows), result.options.has_two_signals
+        schema = tables.VETOED_WITH_COSINE if two else tables.VETOED
+        with TableWriter(folder / "vetoed.parquet", schema) as table:
+            columns = removed_columns(documents, batch)
+            table.add(columns | (signal_columns(result.options, batch) if two else {}))
     clusters = result.decisions.cluster[removed]
     named = clusters[(clusters >= 0) & (clusters != removed)]
     leaders, copies = np.unique(named, return_counts=True)
@@ -136,6 +140,7 @@ def _removed_batch(decisions: KeepList, rows: Integers) -> RemovedBatch:
         decisions.cluster[rows],
         decisions.similarity[rows],
         decisions.exact[rows],
+        np.full(len(rows), np.nan) if decisions.cosine is None else decisions.cosine[rows],
     )
 
 

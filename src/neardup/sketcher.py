@@ -12,13 +12,16 @@ from neardup import kernels
 from neardup.corpus.documents import Documents
 from neardup.keys import Key, require_key, seeded
 from neardup.lsh.bands import Tables
+from neardup.lsh.joined import join_signatures
 from neardup.sketch import bulk
+from neardup.sketch.centre import VectorCentre, require_centre
+from neardup.sketch.hyperplane import sign_words
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.frequencies import Frequencies, require_frequencies
 from neardup.text.lines import IgnoredLines, require_ignored_lines, strip_texts
 from neardup.text.numbers import find_numbers
-from neardup.text.shingle import ShingledDocuments, shingle_documents
+from neardup.text.shingle import ShingledDocuments, hash_unit_sequences, shingle_documents
 
 Integers = NDArray[np.int64]
 WITHIN_SEED, NUMBERS_SEED = np.uint64(0), np.uint64(1)
@@ -39,6 +42,9 @@ class SketchedDocuments:
         empty_slots: The slots of all documents that were empty before they were filled.
         distinct: The part of `apart` that distinguishes documents, None if nothing does; without
             it, by exclusive or, documents meet as they would if nothing distinguished them.
+        vetoing: The hash of each document's vector that its content is combined with by exclusive
+            or, if vectors veto; else None.
+        vectors: The vector of each document, None without vectors.
     """
 
     content: NDArray[np.uint64]
@@ -48,6 +54,8 @@ class SketchedDocuments:
     lengths: Integers
     empty_slots: int = 0
     distinct: NDArray[np.uint64] | None = None
+    vetoing: NDArray[np.uint64] | None = None
+    vectors: NDArray[np.float32] | None = None
 
     @property
     def empty(self) -> Integers:
@@ -71,6 +79,8 @@ class Sketcher:
         frequencies: The document frequencies; those that the specification names.
         open: Whether empty slots stay empty, because signatures will be merged.
         numbers: Whether documents whose texts have different numbers are kept apart.
+        centre: The centre of vectors; the one that the specification names.
+        vetoes: Whether documents with different vectors are not identical, whatever their texts.
     """
 
     spec: Spec
@@ -79,24 +89,21 @@ class Sketcher:
     frequencies: Frequencies = field(default_factory=Frequencies)
     open: bool = False
     numbers: bool = False
+    centre: VectorCentre = field(default_factory=VectorCentre)
+    vetoes: bool = False
 
     def __post_init__(self) -> None:
         require_ignored_lines(self.spec, self.ignored)
         require_key(self.spec, self.key)
         require_frequencies(self.spec, self.frequencies)
+        require_centre(self.spec, self.centre)
 
     def __call__(self, documents: Documents) -> SketchedDocuments:
         return self.sketched(documents, self.cut(documents))
 
     def sketched(self, documents: Documents, cut: ShingledDocuments) -> SketchedDocuments:
         """Return the sketches of documents from their shingles."""
-        signatures, empty_slots = bulk.sketch_sets(
-            cut.shingles.data,
-            cut.shingles.offsets,
-            seeded(self.spec, self.key),
-            self.frequencies.weights,
-            open=self.open,
-        )
+        signatures, empty_slots = self._sign(documents, cut)
         return SketchedDocuments(
             content=cut.content,
             signatures=signatures,
@@ -105,12 +112,44 @@ class Sketcher:
             lengths=raw_lengths(documents.texts),
             empty_slots=empty_slots,
             distinct=cut.distinct,
+            vetoing=cut.vetoing,
+            vectors=documents.vectors,
         )
 
+    def _sign(self, documents: Documents, cut: ShingledDocuments) -> tuple[bulk.Signatures, int]:
+        """Return the signatures of documents, and how many slots were empty."""
+        signs = None
+        if self.spec.planes and documents.vectors is not None:
+            signs = sign_words(
+                documents.vectors, self.centre.numbers, self.spec.planes, self.spec.seed
+            )
+            if self.spec.of_vectors:
+                return signs, 0
+        slots, empty_slots = bulk.sketch_sets(
+            cut.shingles.data,
+            cut.shingles.offsets,
+            seeded(self.spec, self.key),
+            self.frequencies.weights,
+            open=self.open,
+        )
+        return (slots if signs is None else join_signatures(slots, signs)), empty_slots
+
     def cut(self, documents: Documents) -> ShingledDocuments:
-        """Return the shingles and content hashes of documents, without signatures."""
-        texts = strip_texts(documents.texts, self.spec, self.ignored, self.key)
-        shingled = shingle_documents(texts, self.spec, self.key)
+        """Return the shingles and content hashes of documents, without signatures.
+
+        Of documents that are compared by vectors alone, the words of the vector are the shingles.
+        """
+        texts = documents.texts
+        if self.spec.of_vectors and documents.vectors is not None:
+            words = pack_vectors(documents.vectors)
+            shingled = ShingledDocuments(words, hash_unit_sequences(words))
+        else:
+            texts = strip_texts(texts, self.spec, self.ignored, self.key)
+            shingled = shingle_documents(texts, self.spec, self.key)
+        if self.vetoes and documents.vectors is not None:
+            vetoing = hash_unit_sequences(pack_vectors(documents.vectors))[:, 0]
+            np.bitwise_xor(shingled.content, vetoing[:, None], out=shingled.content)
+            shingled = replace(shingled, vetoing=vetoing)
         apart, distinct = apart_hashes(documents), self._distinct_hashes(documents, texts)
         if distinct is not None:
             apart = distinct if apart is None else apart ^ distinct
@@ -135,6 +174,33 @@ class Sketcher:
         for place, values in enumerate(documents.distinct, 1):
             hashes ^= _group_hashes(values, NUMBERS_SEED + np.uint64(place))
         return hashes
+
+
+def pack_vectors(vectors: NDArray[np.float32]) -> Ragged:
+    """Return each vector as a row of 64-bit words, two numbers each, filled with zeros."""
+    count, dimension = vectors.shape
+    words = (dimension + 1) // 2
+    packed = np.zeros((count, 2 * words), np.float32)
+    packed[:, :dimension] = vectors
+    return Ragged(packed.view(np.uint64).reshape(-1), np.arange(count + 1, dtype=np.int64) * words)
+
+
+def append_vectors(shingles: Ragged, vectors: Ragged) -> Ragged:
+    """Return rows that are compared by both signals: the shingles of each document, its vector.
+
+    Args:
+        shingles: The sorted shingles of each document.
+        vectors: Their vectors, as `pack_vectors` returns them.
+    """
+    offsets = shingles.offsets + vectors.offsets
+    joined = np.empty(offsets[-1], np.uint64)
+    width = int(vectors.sizes[0]) if len(vectors) else 0
+    tails = (offsets[1:, None] - width + np.arange(width)).reshape(-1)
+    is_shingle = np.ones(len(joined), bool)
+    is_shingle[tails] = False
+    joined[tails] = vectors.data
+    joined[is_shingle] = shingles.data[: shingles.offsets[-1]]
+    return Ragged(joined, offsets)
 
 
 def keep_apart(sketch: SketchedDocuments, apart: NDArray[np.uint64]) -> SketchedDocuments:

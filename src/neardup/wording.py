@@ -9,14 +9,20 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from neardup.corpus.encodings import INVALID
-from neardup.explanation import PairVerdict, is_by_distance, name_estimate, name_measure
+from neardup.explanation import (
+    PairVerdict,
+    is_by_distance,
+    name_estimate,
+    name_measure,
+    name_units,
+)
 from neardup.formatting import (
     format_count,
     format_percent,
     format_similarity,
     make_printable,
 )
-from neardup.options import Distinguish, Options, Strip
+from neardup.options import Options, Strip
 from neardup.source_counts import name_source
 
 SHOWN_REASONS = 3
@@ -123,9 +129,9 @@ def explain_kept(name: Any, copies: int, decision: str | None = None) -> Verdict
 def explain_vetoed(
     options: Options, name: Any, copies: int, witness: Any, similarity: float
 ) -> Verdict:
-    """Return the verdict about a document that is kept only because of `distinguish`."""
+    """Return the verdict about a document that only `distinguish` or `unless` keeps."""
     sentence = (
-        f"{explain_kept(name, copies).sentence}; without --distinguish {options.distinguish} it "
+        f"{explain_kept(name, copies).sentence}; without {options.veto} it "
         f"would be removed: {format_similarity(similarity)} similar to {witness!r}"
     )
     return Verdict(name, "kept", sentence, witness, similarity)
@@ -143,6 +149,7 @@ def explain_removed(
     similarity: float,
     exact: bool,
     decision: str | None = None,
+    cosine: float | None = None,
 ) -> Verdict:
     """Return the verdict about a removed document.
 
@@ -153,13 +160,16 @@ def explain_removed(
         similarity: How similar the two are.
         exact: Whether that is exact.
         decision: The decisions of people because of which it is removed, if there are any.
+        cosine: With two signals, the cosine of the two documents, if it is known.
     """
     if witness is None:
         return Verdict(name, "removed", f"{name!r} was removed: {decision}")
     how = f"exact {name_measure(options)}" if exact else name_estimate(options)
     decisive = f", decided: {decision}" if decision else _judgement(options)
-    judged = f"{how} of {options.spec.shingle} shingles{decisive}"
+    judged = f"{how} of {name_units(options)}{decisive}"
     likeness = describe_likeness(options, format_similarity(similarity), repr(witness))
+    if cosine is not None:
+        likeness += f", with cosine {format_similarity(cosine)}"
     fate = "which was removed too" if options.keep_policy.keeps_none else "which was kept"
     sentence = f"{name!r} was removed: {likeness}, {fate} ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
@@ -172,7 +182,17 @@ def _judgement(options: Options) -> str:
         return ", not decisive: a shared bucket is enough"
     if is_by_distance(options):
         return f", at most {options.hamming} bits differ"
-    return f", threshold {options.threshold:g}"
+    return f", threshold {options.threshold:g}{_second_rule(options)}"
+
+
+def _second_rule(options: Options) -> str:
+    """Return what vectors decide beside texts, as a part of a sentence; empty without both."""
+    signal = options.vectors
+    if signal is None or not options.has_two_signals:
+        return ""
+    if signal.finds:
+        return f", or cosine >= {signal.threshold:g} of the vectors in {signal.column!r}"
+    return f", unless the cosine of the vectors in {signal.column!r} is < {signal.threshold:g}"
 
 
 def format_counts(documents: int, kept: int, removed: int, identical: int, rejected: int) -> str:
@@ -223,10 +243,10 @@ def format_sources(sources: Mapping[str, Any] | None) -> list[str]:
     return ["removed by source   " + "   ".join(shown)]
 
 
-def format_vetoed(count: int, distinguish: Distinguish) -> str:
-    """Return how many documents are kept because something distinguishes them, as a line."""
+def format_vetoed(count: int, options: Options) -> str:
+    """Return how many documents are kept because of an option, as a line."""
     are = "document is" if count == 1 else "documents are"
-    return f"vetoed              {count:,} {are} kept because of --distinguish {distinguish}"
+    return f"vetoed              {count:,} {are} kept because of {options.veto}"
 
 
 def describe_decisions(counts: Mapping[str, int]) -> str:
@@ -291,9 +311,26 @@ def format_method(options: Options, recall: float) -> str:
     if options.verify == "none":
         judged = "not verified, a shared bucket is enough:"
     return (
-        f"{judged} {options.spec.shingle} shingles, {options.meeting}: "
+        f"{judged} {name_units(options)}, {options.meeting}: "
         f"predicted recall at the threshold{options.meeting.condition} {recall:.4f}"
     )
+
+
+def format_second_signal(options: Options) -> list[str]:
+    """Return what vectors decide beside texts as a line; none without them."""
+    signal = options.vectors
+    if signal is None or not options.has_two_signals:
+        return []
+    if not signal.finds:
+        return [
+            f"vectors             only if the cosine of those in {signal.column!r} is at least "
+            f"{signal.threshold:g} too"
+        ]
+    recall = signal.meeting.probability(signal.threshold)
+    return [
+        f"vectors             also if the cosine of those in {signal.column!r} is at least "
+        f"{signal.threshold:g}, {signal.meeting}: predicted recall at it {recall:.4f}"
+    ]
 
 
 def describe_likeness(options: Options, similarity: str, witness: str) -> str:

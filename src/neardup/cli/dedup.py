@@ -285,7 +285,7 @@ def dedup(
             finished = run_job(use_engine(job, engine, master, memory, progress), progress)
             places.deliver(progress)
             page, piped, listed = places.report_page(job), job.is_piped, job.rejected_list
-    print_run(finished.record, format_summary(finished, options, page), quiet, as_json, piped)
+    print_run(finished.record, format_summary(finished, page), quiet, as_json, piped)
     check_rejected(finished.record, listed)
 
 

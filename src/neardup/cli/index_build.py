@@ -278,7 +278,7 @@ def print_increment(index: Index, job: Job, progress: Progress, quiet: bool, as_
     from neardup.pipeline.run_summary import check_rejected, format_summary
 
     finished = run_increment(index, job, progress)
-    summary = format_summary(finished, job.options, job.report_page)
+    summary = format_summary(finished, job.report_page)
     print_run(finished.record, summary, quiet, as_json)
     check_rejected(finished.record, job.rejected_list)
 

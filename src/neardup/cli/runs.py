@@ -47,7 +47,7 @@ def demo(
         finished = run_job(job, progress)
         removed = pq.ParquetFile(out / "removed.parquet").read(use_threads=False).to_pylist()
     sys.stdout.write(f"{library}, every .py file\n\n")
-    sys.stdout.write(format_summary(finished, options, None).rsplit("\n", 2)[0] + "\n")
+    sys.stdout.write(format_summary(finished, None).rsplit("\n", 2)[0] + "\n")
     families: dict[str, list[str]] = {}
     for row in removed:
         copy = f"{row['id']} ({format_similarity(row['similarity'], 2)})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
@@ -60,6 +61,13 @@ class Spool:
 
     def sorted_sets(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Return the values of these rows, each sorted and with repetitions, and their offsets."""
+        out, offsets = self.rows(rows)
+        for begin, end in pairwise(offsets.tolist()):
+            out[begin:end].sort()
+        return out, offsets
+
+    def rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the values of these rows as they were added, and their offsets."""
         sizes = np.concatenate(self._sizes) if self._sizes else np.empty(0, np.int64)
         starts = np.cumsum(sizes) - sizes
         offsets = np.concatenate([[0], np.cumsum(sizes[rows])]).astype(np.int64)
@@ -71,7 +79,6 @@ class Spool:
                 values[:] = pending[starts[row] : starts[row] + sizes[row]]
             else:
                 _read(self._file.fileno(), values.data.cast("B"), int(starts[row]) * 8)
-            values.sort()
         return out, offsets
 
     def close(self) -> None:

@@ -33,6 +33,8 @@ REMOVED = pa.schema(
 )
 # With --decisions: also those because of which a document is removed; null if there are none.
 REMOVED_DECIDED = REMOVED.append(pa.field("decision", TEXT))
+# With two signals: the cosine, and which of them removed a document; both numbers, where known.
+SIGNALS = (pa.field("cosine", pa.float64()), pa.field("by", TEXT))
 # The documents that decisions name; the witness and the similarity of removed ones; the decisions.
 DECIDED = pa.schema(
     [
@@ -45,8 +47,10 @@ DECIDED = pa.schema(
         ("decisions", TEXT),
     ]
 )
-# Kept documents that would be removed without --distinguish, with the witness that they would have.
+# Kept documents that would be removed without --distinguish or --unless, with the witness that they
+# would have; with --unless also the cosine.
 VETOED = pa.schema([REMOVED.field(name) for name in REMOVED.names if name != "cluster"])
+VETOED_WITH_COSINE = VETOED.append(SIGNALS[0])
 CLUSTERS = pa.schema([("cluster", ROW), ("id", TEXT), ("file", TEXT), ("row", ROW), ("size", ROW)])
 REJECTED = pa.schema([("id", TEXT), ("file", TEXT), ("row", ROW), ("reason", TEXT)])
 # Paragraphs or lines removed from documents: their number, and their bytes with line breaks.

@@ -266,7 +266,7 @@ def _write_increment(
         }
     finished = record.finish_run(job, folder, described, summary, clock, adder.shards)
     verdicts.close()
-    write_lists(folder, job.ignored, job.frequencies)
+    write_lists(folder, job.ignored, job.frequencies, job.centre)
     return finished
 
 

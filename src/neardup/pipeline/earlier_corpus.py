@@ -38,11 +38,13 @@ from neardup.pipeline.saved import (
     SketchSet,
     find_sketch_folder,
     is_sketch_folder,
+    read_centre_file,
     read_frequencies,
     read_ignored,
 )
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.pipeline.stored_shards import StoredCorpus
+from neardup.sketch.centre import VectorCentre
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
@@ -56,6 +58,7 @@ class EarlierCorpus:
     specs        the name and the specification of each set and run
     ignored      the ignored lines of the first one that has any
     frequencies  the document frequencies of the first one that has any
+    centre       the centre of vectors of the first one that has one
     """
 
     sets: list[SketchSet] = field(default_factory=list)
@@ -64,6 +67,7 @@ class EarlierCorpus:
     specs: list[tuple[str, Spec]] = field(default_factory=list)
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     frequencies: Frequencies = field(default_factory=Frequencies)
+    centre: VectorCentre = field(default_factory=VectorCentre)
 
     @classmethod
     def of(
@@ -107,12 +111,12 @@ class EarlierCorpus:
         one = SketchSet.open(find_sketch_folder(path))
         self.sets.append(one)
         self.specs.append((str(path), one.spec))
-        self._adopt(one.ignored, one.frequencies)
+        self._adopt(one.ignored, one.frequencies, one.centre)
 
     def _add_stored(self, corpus: StoredCorpus) -> None:
         self.stored.append(corpus)
         self.specs.append((str(corpus.path), corpus.spec))
-        self._adopt(corpus.ignored, corpus.frequencies)
+        self._adopt(corpus.ignored, corpus.frequencies, VectorCentre())
 
     def _add_run(self, path: Path) -> None:
         if not (path / "kept").is_dir():
@@ -123,7 +127,7 @@ class EarlierCorpus:
         record = json.loads((path / RUN_FILE).read_bytes())
         if "by" not in record["spec"]:  # a run of neardup exact has no sketches to agree with
             self.specs.append((str(path), Spec.from_json(json.dumps(record["spec"]))))
-        self._adopt(read_ignored(path), read_frequencies(path))
+        self._adopt(read_ignored(path), read_frequencies(path), read_centre_file(path))
         inputs = RunInputs.of(record)
         if inputs is not None and inputs.files:
             self.inputs += _find_kept(path / "kept", inputs.files)
@@ -137,10 +141,17 @@ class EarlierCorpus:
         self.inputs += files
         self.inputs.unread.entries.extend(files.unread.entries)
 
-    def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies) -> None:
-        """Use the ignored lines and document frequencies of the earlier corpus again."""
+    def _adopt(self, ignored: IgnoredLines, frequencies: Frequencies, centre: VectorCentre) -> None:
+        """Use what the earlier corpus has counted again."""
         self.ignored = self.ignored if len(self.ignored) else ignored
         self.frequencies = self.frequencies or frequencies
+        self.centre = self.centre or centre
+
+    @property
+    def planes(self) -> tuple[Spec, VectorCentre] | None:
+        """The specification and the centre of vectors that were sketched; None without any."""
+        spec = next((spec for _, spec in self.specs if spec.planes), None)
+        return None if spec is None else (spec, self.centre)
 
     def check(self, storage: SignatureStorage, exact: bool, columns: Columns) -> None:
         """Raise an error unless the sketches can be compared with those of the new documents.

@@ -35,11 +35,13 @@ from neardup.pipeline.budget import Budget, check_workers
 from neardup.pipeline.output_file import OutputFile, RemovedList, choose_output, choose_removed
 from neardup.pipeline.sketch_files import SignatureStorage
 from neardup.pipeline.stored_shards import StoredCorpus
+from neardup.sketch.centre import VectorCentre
 from neardup.sketcher import Sketcher
 from neardup.source_counts import RemovalLimits
 from neardup.spec import WEIGHTED, check_choice, check_number
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
+from neardup.vector_layout import columns_of_vectors
 
 SIGNATURE_BYTES = 4 << 20
 """The most bytes of a chunk's signatures, if its documents have SHORT_TEXT bytes or more."""
@@ -79,6 +81,7 @@ class Job:
     ignored         lines that are not part of any document
     key             the secret of keyed hashes
     frequencies     document frequencies that shingles are weighted by
+    centre          the centre of vectors
     removed         the list of removed documents that is written besides OUT, if OUT is a folder
     file            the file or standard output for the kept rows, if OUT is not a folder
     kept_file       the format of that file; known when the inputs are
@@ -119,6 +122,7 @@ class Job:
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     key: Key | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
+    centre: VectorCentre = field(default_factory=VectorCentre)
     removed: RemovedList | None = None
     file: OutputFile | None = None
     kept_file: KeptFile | None = None
@@ -145,6 +149,11 @@ class Job:
         if narrow and self.merge_rows:
             raise UsageError(
                 "--merge-rows is not supported with --bits, whose slots can't be merged"
+            )
+        if self.options.vectors is not None and self.merge_rows:
+            raise UsageError(
+                f"--merge-rows is not supported with --{self.options.vectors.option}, as vectors "
+                "of several rows can't be joined: leave one out"
             )
         if self.columns.distinguishes and self.merge_rows:
             raise UsageError(
@@ -229,7 +238,7 @@ class Job:
     def reading(self) -> Reading:
         """How the inputs are cut into shards and chunks."""
         # Long signatures of short documents take more memory than the texts: smaller chunks.
-        signature = self.options.spec.slots * self.options.spec.width // 8
+        signature = self.storage.full_size
         fits = max(SIGNATURE_BYTES // signature * SHORT_TEXT, LEAST_CHUNK)
         return Reading(self.columns, min(self.chunk, fits), self.shard)
 
@@ -243,7 +252,14 @@ class Job:
             self.frequencies,
             open=self.merge_rows,
             numbers=self.columns.numbers,
+            centre=self.centre,
+            vetoes=self.options.vetoes_by_vectors,
         )
+
+    @property
+    def vetoes(self) -> bool:
+        """Whether an option keeps similar documents, which are listed."""
+        return self.columns.distinguishes or self.options.vetoes_by_vectors
 
     @property
     def storage(self) -> SignatureStorage:
@@ -393,7 +409,7 @@ def make_columns(
             f"--merge-rows joins sketches, and {what} can't be joined: use --sketch minhash, "
             "or join the rows before"
         )
-    return Columns(
+    columns = Columns(
         text=join_names(text),
         id=merge_rows or id,
         id_option=MERGE_ROWS if merge_rows else "id",
@@ -405,3 +421,4 @@ def make_columns(
         numbers=options.distinguish.numbers,
         source=source,
     )
+    return columns_of_vectors(options, columns)

@@ -41,6 +41,7 @@ RUN_NAMES = (
     "report.html",
     "ignored-lines",
     "document-frequencies",
+    "vector-centre",
     "sketches",
     RUN_FILE,
 )

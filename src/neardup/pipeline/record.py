@@ -73,11 +73,13 @@ class FinishedRun:
 
     largest   the largest clusters: (name of the kept document, copies)
     examples  removed documents: (name, name of the witness, similarity)
+    options   the matching options, with what the run has counted
     """
 
     record: dict[str, Any]
     largest: list[tuple[str, int]]
     examples: list[tuple[str, str, float]]
+    options: Options
 
 
 @dataclass
@@ -89,7 +91,7 @@ class RunCounts:
     reasons    rejected documents by reason
     earlier    documents of the earlier corpus
     by_earlier removed documents whose witness is in the earlier corpus; None if it is not counted
-    vetoed     kept documents that would be removed without --distinguish; None without it
+    vetoed     kept documents that would be removed without --distinguish or --unless; None without
     undated    documents without a date, if the keep policy compares dates
     dropped    removed documents that were dropped by decisions; None without decisions
     """
@@ -135,6 +137,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             **job.described_columns,
             "within": columns.within,
             "distinguish": str(options.distinguish),
+            **({} if options.vectors is None else options.vectors.stated),
             "workers": job.workers,
             "pairs": job.pairs,
             "kept_files": job.kept,
@@ -168,7 +171,9 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
         "predicted": {
             "recall_at_threshold": meeting.probability(options.threshold),
             "false_candidate_rate": meeting.false_positive_rate(options.threshold),
+            **_predict_vectors(options),
         },
+        **({"vector_curve": options.vectors.points} if options.vectors is not None else {}),
         "metrics": {
             "candidate_pairs_per_doc": verified / max(counts.documents, 1),
             "verify_drop_rate": (verified - counts.tally.similar) / max(verified, 1),
@@ -204,6 +209,8 @@ def describe_unread(job: Job) -> dict[str, Any]:
 
 def _describe_tables(options: Options) -> dict[str, Any]:
     """Return the hash tables; with `bands` and `rows` where all bands have the same rows."""
+    if options.spec.of_vectors:
+        return {}  # the parameter `vectors` has the planes
     if options.by_bits:
         return {"hamming": options.hamming, "blocks": options.blocks, "weights": options.weights}
     first, *others = options.curve.parts
@@ -214,6 +221,14 @@ def _describe_tables(options: Options) -> dict[str, Any]:
         "tables": format_layout(options.curve),
         **weights,
     }
+
+
+def _predict_vectors(options: Options) -> dict[str, float]:
+    """Return the predicted recall at the least cosine, if vectors find candidates beside texts."""
+    signal = options.vectors
+    if signal is None or not signal.finds or options.spec.of_vectors:
+        return {}
+    return {"recall_at_cosine": signal.meeting.probability(signal.threshold)}
 
 
 def measure_empty_bins(spec: Spec, sketches: Sketches) -> dict[str, float]:
@@ -418,4 +433,4 @@ def finish_run(
     }
     write_json(folder / RUN_FILE, described)
     job.finish(folder)
-    return FinishedRun(described, summary.largest, summary.examples)
+    return FinishedRun(described, summary.largest, summary.examples, job.options)

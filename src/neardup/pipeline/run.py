@@ -135,15 +135,18 @@ def find_near_duplicates(
                 candidates = ranked if others is None else others.add_candidates(ranked)
                 sets = CandidateMatcher(job, folder, candidates, progress).run()
                 compare = PairComparer(job, sets, ranked.ranking, progress)
-        verdicts = RemovedDocuments(folder, job.budget, job.options.keep_policy.keeps_none)
+        verdicts = RemovedDocuments(
+            folder, job.budget, job.options.keep_policy.keeps_none, job.options.has_two_signals
+        )
         with clock.stage("decide"):
             if earlier is None:
                 decided = decide_documents(job, folder, ranked, buckets, compare, progress)
             else:
                 decided, compare = decide_again(job, folder, ranked, buckets, earlier, progress)
             exact, first_new = job.options.verify == "exact", sketches.first_new
+            numbers = compare.numbers if job.options.has_two_signals else None
             leaders = collect_removed(
-                verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new
+                verdicts, decided.pairs, ranked.copies, ranked.ranking, exact, first_new, numbers
             )
             verdicts.add_unwitnessed(ranked.dropped)
             sizes = record.BucketStatistics(buckets, job.options.limit, ranked.state, decided.roots)
@@ -156,12 +159,14 @@ def find_near_duplicates(
         kept = catalogue.rows_kept(kept_documents)
         looked = read.first.describe(job.options)
         with clock.stage("tables"):
-            summary = write_tables(folder, catalogue, sketches, verdicts, progress, overrides)
+            summary = write_tables(
+                folder, catalogue, sketches, verdicts, progress, overrides, job.options
+            )
             if overrides is not None:
                 write_decided(folder, catalogue, verdicts, first_new, overrides, kept_documents)
             vetoed = None
             if would_remove is not None:
-                vetoed = write_vetoed(folder, catalogue, would_remove, kept)
+                vetoed = write_vetoed(folder, catalogue, would_remove, kept, job.options)
             if parts is None:
                 looked["scripts"] = read.scripts.decided(read.starts, kept_documents, verdicts)
         pairs = None
@@ -217,11 +222,10 @@ def find_near_duplicates(
     )
     ranked.copies.close()
     verdicts.close()
-    write_lists(folder, job.ignored, job.frequencies)
+    write_lists(folder, job.ignored, job.frequencies, job.centre)
     if job.save_sketches:
-        save_sketches(
-            folder / SHARDS_FOLDER, rows, kept, job.options.spec, job.ignored, job.frequencies
-        )
+        counted = job.ignored, job.frequencies, job.centre
+        save_sketches(folder / SHARDS_FOLDER, rows, kept, job.options.spec, *counted)
         remove_abandoned(folder / SHARDS_FOLDER)
         (folder / SHARDS_FOLDER).rename(folder / SKETCHES_FOLDER)
     return finished

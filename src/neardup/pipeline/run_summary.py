@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from neardup.corpus.folders import describe_reasons
 from neardup.errors import TooManyRejected
 from neardup.formatting import format_count
-from neardup.options import Options
 from neardup.pipeline.output import RUN_FILE
 from neardup.wording import (
     add_cures,
@@ -25,6 +24,7 @@ from neardup.wording import (
     format_largest_clusters,
     format_method,
     format_rejected,
+    format_second_signal,
     format_sources,
     format_undated,
     format_vetoed,
@@ -35,15 +35,14 @@ if TYPE_CHECKING:
     from neardup.pipeline.record import FinishedRun
 
 
-def format_summary(finished: FinishedRun, options: Options, page: str | Path | None) -> str:
+def format_summary(finished: FinishedRun, page: str | Path | None) -> str:
     """Return the summary that is printed at the end of a run.
 
     Args:
         finished: The run.
-        options: Its matching options.
         page: Where its report is, if it has one.
     """
-    record = finished.record
+    record, options = finished.record, finished.options
     counts = {
         name: record["counts"][name]
         for name in ("documents", "kept", "removed", "identical", "rejected")
@@ -51,6 +50,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
     lines = [
         format_counts(**counts),
         format_method(options, record["predicted"]["recall_at_threshold"]),
+        *format_second_signal(options),
     ]
     if (by_earlier := record["counts"].get("removed_by_earlier")) is not None:
         lines.append(format_by_earlier(counts["removed"], by_earlier))
@@ -64,7 +64,7 @@ def format_summary(finished: FinishedRun, options: Options, page: str | Path | N
         lines.append(format_example(options, name, witness, similarity))
     if (vetoed := record["counts"].get("vetoed")) is not None:
         listed = "; vetoed.parquet lists them" if vetoed else ""
-        lines.append(format_vetoed(vetoed, options.distinguish) + listed)
+        lines.append(format_vetoed(vetoed, options) + listed)
     if decisions := record.get("decisions"):
         lines.append(format_decisions(decisions))
     lines += format_rejected(add_cures(record["reasons"]), counts["rejected"])

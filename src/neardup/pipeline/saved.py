@@ -6,6 +6,7 @@
     kept                  a bit for each document of all shards, in order: whether it was kept
     ignored-lines         the list of ignored lines, if any
     document-frequencies  the document frequencies that shingles are weighted by, if any
+    vector-centre         the centre of vectors, if any
 
 It contains no texts. The inputs are listed with size and time, so that candidates can be compared
 exactly as long as the inputs are unchanged.
@@ -37,15 +38,17 @@ from neardup.pipeline.run_inputs import (
     parse_reading,
 )
 from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, have_same_layout
+from neardup.sketch.centre import VectorCentre, require_centre
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 
-SET_FILE, KEPT_FILE, IGNORED_FILE, FREQUENCIES_FILE = (
+SET_FILE, KEPT_FILE, IGNORED_FILE, FREQUENCIES_FILE, CENTRE_FILE = (
     "set.json",
     "kept",
     "ignored-lines",
     "document-frequencies",
+    "vector-centre",
 )
 CHECKSUM_FIELD = "checksum"
 VERSION = 2
@@ -62,6 +65,7 @@ class SketchSet:
     kept: NDArray[np.bool_]
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
     frequencies: Frequencies = field(default_factory=Frequencies)
+    centre: VectorCentre = field(default_factory=VectorCentre)
 
     @property
     def keys(self) -> list[str]:
@@ -86,7 +90,9 @@ class SketchSet:
             ]
             kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
-            sketches = cls(spec, shards, files, kept, ignored, frequencies)
+            centre = read_centre_file(folder)
+            require_centre(spec, centre)
+            sketches = cls(spec, shards, files, kept, ignored, frequencies, centre)
             sketches._check(folder, listed.get("kept_digest", sketches.kept_digest))
         except NeardupError:
             raise
@@ -136,7 +142,7 @@ class SketchSet:
             with BlockWriter(folder / KEPT_FILE, KEPT_FILE, documents=len(self.kept)) as writer:
                 writer.add({"bits": np.packbits(self.kept, bitorder="little")})
                 writer.close()
-            write_lists(folder, self.ignored, self.frequencies)
+            write_lists(folder, self.ignored, self.frequencies, self.centre)
         except OSError as error:
             raise write_error(folder, error) from None
         listed = {
@@ -217,8 +223,18 @@ def read_frequencies(folder: Path) -> Frequencies:
     return Frequencies.from_bytes(path.read_bytes()) if path.is_file() else Frequencies()
 
 
-def write_lists(folder: Path, ignored: IgnoredLines, frequencies: Frequencies) -> None:
-    """Write the ignored lines and the document frequencies of a set or a run, if it has any."""
+def read_centre_file(folder: Path) -> VectorCentre:
+    """Read the centre of the vectors of a set or a run; an empty one if it has none."""
+    path = folder / CENTRE_FILE
+    return VectorCentre.from_bytes(path.read_bytes()) if path.is_file() else VectorCentre()
+
+
+def write_lists(
+    folder: Path, ignored: IgnoredLines, frequencies: Frequencies, centre: VectorCentre
+) -> None:
+    """Write what a set or a run has counted: ignored lines, document frequencies, a centre."""
+    if centre:
+        (folder / CENTRE_FILE).write_bytes(centre.to_bytes())
     if len(ignored):
         (folder / IGNORED_FILE).write_bytes(ignored.to_bytes())
     if frequencies:
@@ -232,6 +248,7 @@ def save_sketches(
     spec: Spec,
     ignored: IgnoredLines,
     frequencies: Frequencies,
+    centre: VectorCentre,
 ) -> None:
     """Make a set of the new documents of a run, whose sketch files exist in the folder."""
     first = sketches.earlier
@@ -242,6 +259,7 @@ def save_sketches(
         kept[sketches.first_new :],
         ignored,
         frequencies,
+        centre,
     )
     new.write(folder)
 
@@ -271,7 +289,8 @@ def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
         files = [_link_file(file, beside) for one in sets for file in one.files]
         shards = [shard for one in sets for shard in one.shards]
         kept = np.concatenate([one.kept for one in sets])
-        joined = SketchSet(first.spec, shards, files, kept, first.ignored, first.frequencies)
+        counted = first.ignored, first.frequencies, first.centre
+        joined = SketchSet(first.spec, shards, files, kept, *counted)
         joined.write(beside)
         beside.rename(out)
     except OSError as error:

@@ -29,7 +29,7 @@ from neardup.corpus.shards import Shard
 from neardup.errors import UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.lsh.bands import Tables
-from neardup.sketch.bulk import Signatures, pack_signatures
+from neardup.sketch.bulk import Signatures, column_count, column_type, pack_signatures
 from neardup.sketcher import SketchedDocuments
 from neardup.spec import Spec
 
@@ -56,12 +56,12 @@ class SignatureStorage:
     @property
     def keys_only(self) -> bool:
         """Whether keys are written instead of slots, as they take fewer bytes."""
-        return self.temporary and 8 * self.tables.count < self._full
+        return self.temporary and 8 * self.tables.count < self.full_size
 
     @property
-    def _full(self) -> int:
+    def full_size(self) -> int:
         """The bytes of a signature that is not cut."""
-        return self.spec.slots * self.spec.width // 8
+        return column_count(self.spec) * np.dtype(column_type(self.spec)).itemsize
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -86,9 +86,9 @@ class SignatureStorage:
         if self.keys_only:
             return keys
         if not self.spec.narrow:
-            return self._full
+            return self.full_size
         narrow = keys + self.spec.slots * self.spec.bits // 8
-        return narrow + (self._full if self.keep_full else 0)
+        return narrow + (self.full_size if self.keep_full else 0)
 
     def check(self, file: BlockReader, name: str) -> None:
         """Refuse sketches of an earlier corpus that can't be used by this run."""
@@ -206,6 +206,8 @@ class SketchedChunk:
             columns["apart"] = sketch.apart
         if sketch.distinct is not None:
             columns["distinct"] = sketch.distinct
+        if sketch.vetoing is not None:
+            columns["vetoing"] = sketch.vetoing
         empty = dict.fromkeys(sketch.empty.tolist(), "empty")
         return cls(
             columns,
@@ -320,7 +322,7 @@ class SketchBlock:
     counts: NDArray[np.bool_] | None = None
     """Of an earlier corpus: for each document whether it was kept; the others take no part."""
     distinguished: bool = True
-    """Whether what distinguishes documents keeps them apart; see `Sketches.undistinguished`."""
+    """Whether options keep similar documents apart; see `Sketches.undistinguished`."""
 
     @property
     def rows(self) -> int:
@@ -338,10 +340,12 @@ class SketchBlock:
 
     def column(self, name: str) -> Array:
         values = self.file.read(self.number, name)
-        return values if self.distinguished or name != "content" else values ^ self._distinct()
-
-    def _distinct(self) -> Array:
-        return self.file.read(self.number, "distinct")
+        if self.distinguished or name != "content":
+            return values
+        for mixed in ("distinct", "vetoing"):
+            if self.file.has(self.number, mixed):
+                values ^= self.file.read(self.number, mixed)
+        return values
 
     def usable(self) -> NDArray[np.bool_]:
         """Return for each document whether it takes part: neither rejected nor removed earlier."""
@@ -370,7 +374,9 @@ class SketchBlock:
         keys = read_keys(self.file, self.number, tables, table)
         if self.file.has(self.number, "apart"):
             keys ^= self.column("apart")
-        return keys if self.distinguished else keys ^ self._distinct()
+        if not self.distinguished and self.file.has(self.number, "distinct"):
+            keys ^= self.column("distinct")
+        return keys
 
 
 class Sketches:
@@ -406,7 +412,7 @@ class Sketches:
         return int(self.starts[-1])
 
     def undistinguished(self) -> Sketches:
-        """Return the same documents as if --distinguish were not given."""
+        """Return the same documents as if no option kept similar ones."""
         twin = copy(self)
         twin.blocks = [replace(block, distinguished=False) for block in self.blocks]
         return twin

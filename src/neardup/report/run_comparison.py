@@ -18,12 +18,19 @@ from neardup.explanation import PairFacts, has_direction
 from neardup.in_memory import order_by_policy
 from neardup.keys import Key
 from neardup.options import Options, parse_distinguish, parse_strip
-from neardup.pipeline.saved import read_frequencies, read_ignored
+from neardup.pipeline.saved import read_centre_file, read_frequencies, read_ignored
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketch.bulk import pack_signatures
-from neardup.sketcher import SketchedDocuments, Sketcher, raw_lengths
-from neardup.spec import Spec
+from neardup.sketcher import (
+    SketchedDocuments,
+    Sketcher,
+    append_vectors,
+    pack_vectors,
+    raw_lengths,
+)
+from neardup.spec import VECTOR, Spec
 from neardup.text.arrays import Ragged
+from neardup.vector_signal import VectorSignal
 from neardup.verify import Comparison, count_common
 
 PARAMETERS: Final = (
@@ -42,12 +49,13 @@ def options_of_run(record: dict[str, Any]) -> Options | None:
         return None
     parameters = record["parameters"]
     given = {name: parameters[name] for name in PARAMETERS if parameters.get(name) is not None}
-    if "tables" not in given and "hamming" not in given:
+    if not {"tables", "hamming"} & given.keys() and record["spec"]["unit"] != VECTOR:
         given |= {name: parameters[name] for name in ("bands", "rows")}
     return Options(
         spec=Spec.from_json(json.dumps(record["spec"])),
         strip=parse_strip(parameters.get("strip") or None),
         distinguish=parse_distinguish(parameters.get("distinguish") or None),
+        vectors=VectorSignal.of_stated(parameters, record.get("vector_curve", ())),
         **given,
     )
 
@@ -75,6 +83,8 @@ class RunComparison:
             key,
             read_frequencies(run),
             numbers=options.distinguish.numbers,
+            centre=read_centre_file(run),
+            vetoes=options.vetoes_by_vectors,
         )
         return cls(options, sketcher, within)
 
@@ -93,15 +103,23 @@ class RunComparison:
         ]
         comparison = self.comparison(sketches)
         part = 1 if has_direction(self.options) else None
-        similar = comparison.pairs(np.zeros(1, np.int64), np.ones(1, np.int64), least=0.0)
+        pair = np.zeros(1, np.int64), np.ones(1, np.int64)
+        similar, cosine = max(float(comparison.pairs(*pair, least=0.0)[0]), 0.0), None
+        apart = list(self._apart(sooner, later))
+        signal = self.options.vectors
+        if signal is not None and self.options.has_two_signals:
+            ((similar, cosine),) = comparison.numbers(*pair).tolist()
+            if not signal.finds and cosine < signal.threshold:
+                apart.append(self.options.veto)
         facts = PairFacts(
             int(np.count_nonzero(keys[0] == keys[1])),
             len(keys[0]),
-            max(float(similar[0]), 0.0),
+            similar,
             comparison.exact,
             bool((content[0] == content[1]).all()),
-            tuple(self._apart(sooner, later)),
+            tuple(apart),
             part,
+            cosine,
         )
         one, other = (self._shingles(sketch).data for sketch in sketches)
         return facts, (len(one), len(other), count_common(one, other))
@@ -137,17 +155,26 @@ class RunComparison:
     def comparison(self, sketches: Sequence[SketchedDocuments]) -> Comparison:
         """Return the comparison of documents, those of the first sketches first."""
         if self.options.verify == "exact":
-            rows = [self._shingles(sketch) for sketch in sketches]
+            rows = [self._compared(sketch) for sketch in sketches]
             sizes = np.concatenate([one.sizes for one in rows])
             offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
             data = np.concatenate([one.data for one in rows])
-            return self.options.exact(data, offsets, self.sketcher.frequencies.weights)
+            return self.options.comparison(data, offsets, self.sketcher.frequencies.weights)
         packed = [pack_signatures(sketch.signatures, self.options.spec) for sketch in sketches]
         return self.options.estimated(np.concatenate(packed))
+
+    def _compared(self, sketch: SketchedDocuments) -> Ragged:
+        """Return what is compared of documents: their sorted shingles, and with them vectors."""
+        rows = self._shingles(sketch)
+        if sketch.vectors is None or self.options.spec.of_vectors:
+            return rows
+        return append_vectors(rows, pack_vectors(sketch.vectors))
 
     def _shingles(self, sketch: SketchedDocuments) -> Ragged:
         """Return the sorted shingles of documents, with repeats where they count."""
         rows = Ragged(sketch.shingles.data.copy(), sketch.shingles.offsets)
+        if self.options.spec.of_vectors:
+            return rows
         return sort_bags(rows) if self.options.spec.of_bags else sort_sets(rows)
 
 
@@ -215,7 +242,10 @@ class MeetingSearch:
         if not len(met):
             return []
         chosen = replace(
-            sketch, shingles=sketch.shingles.take(met), signatures=sketch.signatures[met]
+            sketch,
+            shingles=sketch.shingles.take(met),
+            signatures=sketch.signatures[met],
+            vectors=None if sketch.vectors is None else sketch.vectors[met],
         )
         comparison = self.compared.comparison([self._sketch, chosen])
         left, right = np.zeros(len(met), np.int64), np.arange(1, len(met) + 1, dtype=np.int64)

@@ -54,9 +54,10 @@ class RunDocument:
         exact: Whether that is exact.
         reason: Why it was rejected.
         copies: The number of documents that were removed because of it.
-        vetoed: Whether it is kept only because of --distinguish.
+        vetoed: Whether it is kept only because of --distinguish or --unless.
         earlier: Whether it is of the earlier corpus of --against.
         decision: What people decided: of a removed document, what removed it.
+        cosine: With two signals the cosine of the two, if it is known.
     """
 
     id: str
@@ -73,6 +74,7 @@ class RunDocument:
     vetoed: bool = False
     earlier: bool = False
     decision: str | None = None
+    cosine: float | None = None
 
     @property
     def place(self) -> Place:
@@ -196,6 +198,7 @@ class RunDocuments:
             copies=copies,
             vetoed=kind == "vetoed",
             decision=row.get("decision") if kind == "removed" else said,
+            cosine=row.get("cosine"),
         )
 
     def _own(self, places: Sequence[Place]) -> list[Place]:

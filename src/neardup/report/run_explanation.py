@@ -121,6 +121,7 @@ class RunExplainer:
             document.similarity,
             document.vetoed,
             "" if self.options is None else describe_rule(self.options),
+            "" if self.options is None or not document.vetoed else self.options.veto,
             copies=document.copies,
             notes=tuple(filter(None, [self._locked])),
         )
@@ -154,6 +155,9 @@ class RunExplainer:
             first.documents, second.documents, is_later
         )
         chain, notes = self._chain(one, other, facts, nearest)
+        if self.options.spec.of_vectors:
+            verdict = explain_pair(self.options, one.decided, other.decided, facts)
+            return RunPair(verdict, None, chain, notes)
         return RunPair(
             explain_pair(self.options, one.decided, other.decided, facts),
             shingles,
@@ -281,6 +285,7 @@ class RunExplainer:
             document.similarity,
             document.exact,
             document.decision,
+            document.cosine,
         ).sentence
 
     def _add_witness(
@@ -295,16 +300,20 @@ class RunExplainer:
             if file in self._documents.indexes or any(one.named({file}) for one in corpora):
                 note = self._documents.problem
             return self._add_chain(_noted(explained, note), document, asked)
-        explained = replace(
-            explained,
-            passages=common_passages(found.text, read[0].text),
-            differences=compare_texts(read[0].text, found.text),
-        )
+        has_texts = self.options is None or not self.options.spec.of_vectors
+        if has_texts:
+            explained = replace(
+                explained,
+                passages=common_passages(found.text, read[0].text),
+                differences=compare_texts(read[0].text, found.text),
+            )
         if self._compared is None:
             return explained
         facts, (witness, own, both) = self._compared.compare(read[0].documents, found.documents)
         explained = replace(
-            explained, buckets=(facts.buckets, facts.tables), shingles=(own, witness, both)
+            explained,
+            buckets=(facts.buckets, facts.tables),
+            shingles=(own, witness, both) if has_texts else None,
         )
         return self._add_chain(explained, document, asked, facts)
 

@@ -30,6 +30,7 @@ from neardup.measure_table import MEASURES
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_progress import no_run_error
 from neardup.source_counts import SourceCounts
+from neardup.vector_signal import VectorSignal
 
 LONGEST_REASON: Final = 100
 
@@ -205,7 +206,7 @@ def _record(content: dict[str, Any]) -> RunRecord:
             }
         ),
         reasons={str(reason): int(n) for reason, n in content.get("reasons", {}).items()},
-        curve=_curve(parameters, content.get("spec", {})),
+        curve=_curve(parameters, content.get("spec", {}), content.get("vector_curve", [])),
         threshold=_optional_real(parameters.get("threshold")),
         metrics={str(k): _real(v) for k, v in content.get("metrics", {}).items() if v is not None},
         stages=_stages(content, seconds),
@@ -248,7 +249,12 @@ def _shown(values: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _curve(parameters: dict[str, Any], spec: dict[str, Any]) -> Meeting | None:
+def _curve(
+    parameters: dict[str, Any], spec: dict[str, Any], points: list[list[float]]
+) -> Meeting | None:
+    if parameters.get("role") == "alone":
+        signal = VectorSignal.of_stated(parameters, points)
+        return None if signal is None else signal.meeting
     if "hamming" in parameters:
         blocks = Blocks(int(spec["slots"]), int(parameters["hamming"]), int(parameters["blocks"]))
         return ByJaccard(blocks) if parameters.get("verify") == "exact" else blocks
@@ -356,7 +362,7 @@ def _optional_whole(value: Any) -> int | None:
 Row = dict[str, Any]
 
 BATCH: Final = 1 << 16
-MAY_BE_NULL: Final = {"text", "decision"}
+MAY_BE_NULL: Final = {"text", "cosine", "by", "decision"}
 
 
 class RunTable:

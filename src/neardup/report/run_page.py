@@ -208,8 +208,10 @@ def clusters_section(figures: ClusterFigures, listed: Html, keeps_none: bool = F
 
 
 def vetoed_section(run: Path, record: RunRecord) -> Html:
-    """Return the section about documents that are kept because of --distinguish, with texts."""
-    count, given = record.counts.vetoed, shorten(record.parameters["distinguish"])
+    """Return the section about documents that are kept because of an option, with texts."""
+    count, given = record.counts.vetoed, f"--distinguish {record.parameters['distinguish']}"
+    if record.parameters.get("role") == "unless":
+        given = f"--unless {record.parameters['vectors']}:{record.parameters['cosine']}"
     path = run / "vetoed-samples.parquet"
     rows = list(RunTable(path, tables.SAMPLES).each()) if path.exists() else []
     shown = group_samples(rows, {int(row["cluster"]) for row in rows})
@@ -217,7 +219,7 @@ def vetoed_section(run: Path, record: RunRecord) -> Html:
     return sections.section(
         "vetoed",
         note(
-            f"{count:,} {are} kept that would be removed without --distinguish {given}; "
+            f"{count:,} {are} kept that would be removed without {shorten(given)}; "
             "vetoed.parquet lists them with their witnesses."
         ),
         *(_vetoed(*texts) for texts in shown.values() if len(texts) > 1),

@@ -65,8 +65,9 @@ class RunExplanation:
         file, row: Where it is.
         witness: The id of its witness; of a vetoed document, of the one that it would have.
         similarity: How similar the two are.
-        vetoed: Whether it is kept only because of --distinguish.
+        vetoed: Whether it is kept only because of --distinguish or --unless.
         rule: What counts as similar.
+        veto: The option that keeps it, if it is kept only because of that.
         shingles: The number of its shingles, of its witness's, and of those that both have.
         buckets: The hash tables in which it met its witness, and the number of all.
         copies: The number of documents that were removed because of it.
@@ -88,6 +89,7 @@ class RunExplanation:
     similarity: float | None = None
     vetoed: bool = False
     rule: str = ""
+    veto: str = ""
     shingles: tuple[int, int, int] | None = None
     buckets: tuple[int, int] | None = None
     copies: int = 0
@@ -114,7 +116,7 @@ class RunExplanation:
         if self.shingles is not None:
             yield "shared", _shared(*self.shingles)
         if self.buckets is not None:
-            without = " without --distinguish" if self.vetoed else ""
+            without = f" without {self.veto.partition(' ')[0]}" if self.vetoed else ""
             yield "buckets", "{:,} of {:,} shared".format(*self.buckets) + without
         yield from chain_lines(self.chain)
         if self.met is not None:

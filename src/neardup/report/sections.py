@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -178,6 +178,8 @@ def rule(record: RunRecord) -> Iterator[Html]:
     name_of_measure = given["measure"] if given.get("measure") in CHOICES else CHOICES[0]
     measure = exact_measure(name_of_measure, spec.get("sketch", ""))
     how = f"{judged} {measure.label} of {shingle} shingles"
+    if "vectors" in given:
+        how = _rule_of_vectors(given, how)
     if "hamming" in given and given.get("verify") == "estimate":
         how = (
             f"{shorten(given['hamming'])} or fewer of {shorten(spec['slots'])} bits differ, "
@@ -196,6 +198,16 @@ def rule(record: RunRecord) -> Iterator[Html]:
             "No document was removed as the copy of one that was itself removed."
         )
     yield tag("p", decided + _leaders_rule(record))
+
+
+def _rule_of_vectors(given: Mapping[str, str], of_texts: str) -> str:
+    """Return how documents were compared by vectors, alone or besides their texts."""
+    column, least = shorten(repr(given["vectors"])), shorten(given["cosine"])
+    if given["role"] == "alone":
+        return f"exact cosine of the vectors in {column}"
+    if given["role"] == "also":
+        return f"{of_texts}; or a cosine of the vectors in {column} of at least {least}"
+    return f"{of_texts}; unless the cosine of the vectors in {column} is below {least}"
 
 
 def keeps_none(record: RunRecord) -> bool:

@@ -83,8 +83,15 @@ def column_type(spec: Spec) -> type[np.uint32] | type[np.uint64]:
 
 
 def column_count(spec: Spec) -> int:
-    """Return the number of a signature's columns: one a slot, unless slots are narrower."""
-    return spec.slots * spec.width // (8 * np.dtype(column_type(spec)).itemsize)
+    """Return the number of a signature's columns: one a slot, unless slots are narrower.
+
+    The signs of vectors are in the last ones.
+    """
+    each = 8 * np.dtype(column_type(spec)).itemsize
+    if spec.of_vectors:
+        return -(-spec.slots // each)
+    words = -(-spec.planes // 64)
+    return spec.slots * spec.width // each + words * 64 // each
 
 
 def empty_columns(spec: Spec, documents: int) -> Signatures:

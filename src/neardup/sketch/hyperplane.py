@@ -43,7 +43,8 @@ def sign_words(vectors: Vectors, centre: Centre, planes: int, seed: int) -> Word
             f"the centre has {centre.size} numbers, the vectors have {dimension}: give the centre "
             "of these vectors"
         )
-    words: Words = kernels.plane_signs(vectors, centre, directions(planes, dimension, seed))
+    rows, packed = directions(planes, dimension, seed), _packed(planes, dimension, seed)
+    words: Words = kernels.plane_signs(vectors, centre, rows, packed)
     return words
 
 
@@ -60,6 +61,14 @@ def directions(planes: int, dimension: int, seed: int) -> NDArray[np.int16]:
     rows: NDArray[np.int16] = kernels.plane_directions(planes, dimension, start)
     rows.flags.writeable = False
     return rows
+
+
+@lru_cache(8)
+def _packed(planes: int, dimension: int, seed: int) -> NDArray[np.int16]:
+    """The directions again, in the order in which they are multiplied."""
+    packed: NDArray[np.int16] = kernels.packed_directions(directions(planes, dimension, seed))
+    packed.flags.writeable = False
+    return packed
 
 
 def quantise_centre(mean: NDArray[np.float64]) -> Centre:

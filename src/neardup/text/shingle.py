@@ -37,12 +37,14 @@ class ShingledDocuments:
         content: The 128-bit hash of each document's content, as two words.
         apart: A hash of each document's group, None without groups.
         distinct: The part of `apart` that distinguishes documents, None if nothing does.
+        vetoing: A hash of each document's vector, if that is part of its content.
     """
 
     shingles: Ragged
     content: Hashes
     apart: Hashes | None = None
     distinct: Hashes | None = None
+    vetoing: Hashes | None = None
 
 
 def shingle_documents(documents: pa.Array, spec: Spec, key: Key | None = None) -> ShingledDocuments:

@@ -74,7 +74,7 @@ class ComparePairs:
         """Return the comparison of documents, which are in ascending order."""
         rows, options = self.sets.gather(documents), self.options
         if options.verify == "exact":
-            return options.exact(rows.data, rows.offsets, self.weights)
+            return options.comparison(rows.data, rows.offsets, self.weights)
         return options.estimated(rows.data.reshape(-1, packed_shape(options.spec)[0]))
 
 
@@ -124,6 +124,39 @@ class PairComparer:
         documents = self._sets.documents()
         return documents, self._work.load(documents)
 
+    def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
+        """Return the similarity of the texts and the cosine of each pair of ranks, a row each."""
+        left, right = self._ranking.documents(left), self._ranking.documents(right)
+        parts = [np.empty((0, 2))]
+        for start in range(0, len(left), PAIRS_PER_CALL):
+            pairs = [side[start : start + PAIRS_PER_CALL] for side in (left, right)]
+            documents = np.unique(np.concatenate(pairs))
+            if self._fits:
+                documents, comparison = self._all_sets
+            else:
+                comparison = self._work.load(documents)
+            parts.append(comparison.numbers(*(np.searchsorted(documents, side) for side in pairs)))
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class LexicalComparer:
+    """Compares pairs of ranks as if no vector kept one that is lexically similar.
+
+    Args:
+        compare: Compares them by both.
+        threshold: The least similarity of similar texts.
+    """
+
+    compare: PairComparer
+    threshold: float
+
+    def __call__(
+        self, left: Integers, right: Integers, least: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return the similarity of each pair, as `PairComparer` does."""
+        return self.compare(left, right, self.threshold if least is None else least)
+
 
 @dataclass(frozen=True)
 class PersonsComparer:
@@ -133,7 +166,7 @@ class PersonsComparer:
     document of a pair that is different, or that stays, is similar to none: -1.0.
     """
 
-    compare: PairComparer
+    compare: PairComparer | LexicalComparer
     ranking: Ranking
     overrides: Overrides
 

@@ -48,7 +48,7 @@ from neardup.pipeline.stages.band import (
     BucketsWithSame,
     same_buckets,
 )
-from neardup.pipeline.stages.compare import PairComparer, PersonsComparer
+from neardup.pipeline.stages.compare import LexicalComparer, PairComparer, PersonsComparer
 from neardup.pipeline.stages.pairs import pair_members
 from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.runtime import Progress
@@ -234,7 +234,7 @@ def connect_components(
     buckets: BucketFiles,
     state: NDArray[np.uint8],
     new: int,
-    compare: PairComparer,
+    compare: PairComparer | LexicalComparer,
     folder: Path,
     budget: Budget,
 ) -> tuple[Iterator[Records], RoundTally, NDArray[np.uint32]]:
@@ -260,7 +260,10 @@ def connect_components(
 
 
 def _list_removed(
-    parent: NDArray[np.uint32], state: NDArray[np.uint8], new: int, compare: PairComparer
+    parent: NDArray[np.uint32],
+    state: NDArray[np.uint8],
+    new: int,
+    compare: PairComparer | LexicalComparer,
 ) -> Iterator[Records]:
     """Yield the removed documents with their roots and similarities; clear their kept bits."""
     for start in range(new, len(parent), PAIRS_AT_ONCE):
@@ -291,7 +294,7 @@ def decide_documents(
     folder: Path,
     ranked: RankedDocuments,
     buckets: BucketFiles | Iterable[BucketSlice],
-    compare: PairComparer,
+    compare: PairComparer | LexicalComparer,
     progress: Progress,
     judged: NDArray[np.bool_] | None = None,
 ) -> DecidedPairs:
@@ -317,6 +320,7 @@ def decide_documents(
         options.measure,
         options.cluster,
         options.limit,
+        None if options.vectors is None else options.vectors.stated,
     )
     new = ranked.sketches.first_new
     stage = StageFiles(folder / "pairs", PAIRS_KIND)

@@ -36,7 +36,7 @@ from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import Progress, map_in_order
 from neardup.sketch.bulk import packed_shape
-from neardup.sketcher import Sketcher
+from neardup.sketcher import Sketcher, append_vectors, pack_vectors
 from neardup.text.arrays import Ragged
 
 STORED_AT_ONCE = 512
@@ -137,18 +137,26 @@ class ShingleCandidates:
                 start += count
 
     def _shingle(self, item: tuple[ShardCandidates, CandidateChunk | None]) -> Ragged | None:
-        """Return the sorted sets, or bags, of a chunk's candidates; an error if one has changed."""
+        """Return what is compared of a chunk's candidates; an error if one has changed.
+
+        That is their sorted sets or bags, and their vectors.
+        """
         candidates, wanted = item
         if wanted is None:
             return None
         columns = self.sketches.shards[candidates.number].reading.columns
-        cut = self.sketcher.cut(parse_rows(wanted.chunk, columns, wanted.rows, wanted.size))
+        documents = parse_rows(wanted.chunk, columns, wanted.rows, wanted.size)
+        cut = self.sketcher.cut(documents)
         different = (wanted.content != cut.content.T).any(axis=0)
         if different.any():
             files = wanted.chunk.files
             raise changed_error(files[wanted.rows[different][0]] if len(files) > 1 else files[0])
-        is_bag = self.sketcher.spec.of_bags
-        return sort_bags(cut.shingles) if is_bag else sort_sets(cut.shingles)
+        spec = self.sketcher.spec
+        if spec.of_vectors:
+            return cut.shingles
+        rows = sort_bags(cut.shingles) if spec.of_bags else sort_sets(cut.shingles)
+        vectors = documents.vectors
+        return rows if vectors is None else append_vectors(rows, pack_vectors(vectors))
 
 
 @dataclass(frozen=True)

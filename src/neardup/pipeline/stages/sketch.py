@@ -16,7 +16,7 @@ from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.column_check import check_columns, check_new_columns
+from neardup.corpus.column_check import check_columns, check_new_columns, find_dimension
 from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import CHUNK, Chunk, parse_chunk
@@ -45,13 +45,20 @@ from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import AHEAD, Progress, map_in_order
 from neardup.sketcher import Sketcher
+from neardup.spec import VECTOR
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import FrequentLines, IgnoredLines, LineCounts
+from neardup.vector_layout import (
+    CountedVectors,
+    VectorLayout,
+    counts_vectors,
+    lay_out_vectors,
+)
 
 CANDIDATE_SHARE = 0.3
 """About the share of documents that share a bucket with others: 0.1 on posts, 0.3 on manuals."""
 
-UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0}
+UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0, VECTOR: 0.0}
 SHORT_ROW = 128
 """Bytes of a short document as stored."""
 BYTES_BESIDES_SLOTS = 60
@@ -75,11 +82,15 @@ class ChunkMaker(Protocol):
 
 @dataclass(frozen=True)
 class SketchMaker:
-    """Makes sketches; `exact` if the candidates' shingles will be stored as well."""
+    """Makes sketches; `exact` if the candidates' shingles will be stored as well.
+
+    `dimension` is that of their vectors, which are stored with them.
+    """
 
     sketcher: Sketcher
     storage: SignatureStorage
     exact: bool
+    dimension: int = 0
 
     @property
     def spec(self) -> Specification:
@@ -102,12 +113,14 @@ class SketchMaker:
         spec = self.sketcher.spec
         slots = self.storage.size() * documents
         sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
+        sets += 4 * self.dimension * documents
         return slots + BYTES_BESIDES_SLOTS * documents + CANDIDATE_SHARE * sets
 
 
 def default_maker(job: Job) -> SketchMaker:
     """Return the maker of sketches for this job."""
-    return SketchMaker(job.sketcher, job.storage, job.options.verify == "exact")
+    exact, dimension = job.options.verify == "exact", job.columns.dimension or 0
+    return SketchMaker(job.sketcher, job.storage, exact, dimension)
 
 
 def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
@@ -343,7 +356,45 @@ def _count_frequent(
             job, folder, shards, progress
         )
     options = job.options.weighing(frequencies.stated)
-    return replace(job, options=options, frequencies=frequencies)
+    job = replace(job, options=options, frequencies=frequencies)
+    return (
+        job
+        if job.options.vectors is None
+        else _count_vectors(job, folder, shards, earlier, progress)
+    )
+
+
+LAYOUT_FILE = "layout"
+
+
+def _count_vectors(
+    job: Job, folder: Path, shards: list[Shard], earlier: EarlierCorpus, progress: Progress
+) -> Job:
+    """Return the job with the layout of its vectors: that of the earlier corpus, or counted.
+
+    The layout is stored in the work folder, so that a resumed run need not count again.
+    """
+    dimension = job.columns.dimension or 1
+    before = earlier.planes
+    spec = None if before is None else before[0]
+    stated = None if job.options.vectors is None else job.options.vectors.stated
+    keys = [shard_key(shard, job.options.spec.fingerprint) for shard in shards]
+    key = digest(keys, stated, job.options.recall, None if spec is None else spec.vectors)
+
+    def lay_out() -> VectorLayout:
+        counted: CountedVectors | None = None
+        if counts_vectors(job.options, spec):
+            add = CountedVectors.add
+            counted = _count(job, shards, CountedVectors, add, "counting vectors", progress)
+        return lay_out_vectors(job.options, dimension, counted, before)
+
+    layout = load_or_make(folder / "vectors", LAYOUT_FILE, key, _read_layout, lay_out)
+    bits = None if spec is None else spec.planes
+    return replace(job, options=layout.apply(job.options, dimension, bits), centre=layout.centre)
+
+
+def _read_layout(folder: Path) -> VectorLayout:
+    return VectorLayout.from_bytes((folder / LAYOUT_FILE).read_bytes())
 
 
 class Counts(Protocol):
@@ -463,6 +514,9 @@ def sketch_inputs(
     first = FirstDocuments(job.options.spec)
     while True:
         try:
+            if job.options.vectors is not None:
+                files = [file for file in job.ordered_inputs() if file.name not in bad]
+                job = replace(job, columns=find_dimension(files, job.columns))
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)

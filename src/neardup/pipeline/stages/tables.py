@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from pathlib import Path
@@ -21,9 +21,11 @@ from neardup.corpus.read import parse_rows
 from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
+from neardup.explanation import name_signals
 from neardup.formats import tables
 from neardup.formats.blocks import remove_abandoned
 from neardup.formats.tables import TableWriter, to_arrow
+from neardup.options import Options
 from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.budget import Budget
@@ -68,20 +70,25 @@ def write_removed(
     verdicts: Iterable[RemovedBatch],
     first_new: int,
     overrides: Overrides | None,
+    options: Options | None = None,
 ) -> int:
     """Write removed.parquet: every removed document and its witness, in input order.
 
-    With decisions, also which of them removed it. Return how many of the witnesses are before
-    `first_new`, in an earlier corpus.
+    With decisions, also which of them removed it; with two signals, which of them did. Return how
+    many of the witnesses are before `first_new`, in an earlier corpus.
     """
     by_earlier = 0
     schema = tables.REMOVED if overrides is None else tables.REMOVED_DECIDED
+    two = options is not None and options.has_two_signals
+    schema = pa.schema([*schema, *tables.SIGNALS]) if two else schema
     with TableWriter(folder / "removed.parquet", schema) as table:
         for batch in verdicts:
             columns = removed_columns(lookup, batch)
             if overrides is not None:
                 said = overrides.explain_all(batch.documents, batch.witnesses)
                 columns["decision"] = make_strings(said)
+            if two and options is not None:
+                columns |= signal_columns(options, batch)
             table.add(columns)
             is_earlier = (batch.witnesses >= 0) & (batch.witnesses < first_new)
             by_earlier += int(np.count_nonzero(is_earlier))
@@ -107,6 +114,34 @@ def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, ob
         "row": row,
         "exact": batch.exact,
         **{name: spread_to_known(known, values) for name, values in named.items()},
+    }
+
+
+def map_decisive(
+    batches: Iterable[RemovedBatch], options: Options | None
+) -> Iterator[RemovedBatch]:
+    """Yield removed documents with the similarity that decided: of vectors, if texts did not."""
+    for batch in batches:
+        if options is None or not options.has_two_signals:
+            yield batch
+            continue
+        by_vector = (batch.similarity < options.threshold) & ~np.isnan(batch.cosine)
+        yield replace(batch, similarity=np.where(by_vector, batch.cosine, batch.similarity))
+
+
+def signal_columns(options: Options, batch: RemovedBatch) -> dict[str, object]:
+    """Return the columns about two signals for a batch of removed documents.
+
+    Args:
+        options: The options of the run.
+        batch: The documents.
+    """
+    known = ~np.isnan(batch.cosine)
+    by = np.array(name_signals(options, batch.similarity, batch.cosine), object)
+    by[batch.witnesses < 0] = None
+    return {
+        "cosine": spread_to_known(known, to_arrow(batch.cosine[known])),
+        "by": make_strings(by.tolist()),
     }
 
 
@@ -250,7 +285,7 @@ def write_kept_files(
 def sample_clusters(
     folder: Path,
     catalogue: Catalogue,
-    verdicts: RemovedDocuments,
+    verdicts: Iterable[RemovedBatch],
     largest: list[tuple[int, int]],
 ) -> list[tuple[str, str, float]]:
     """Write samples.parquet: documents of the largest clusters, each with its kept document first.
@@ -400,11 +435,13 @@ def write_tables(
     verdicts: RemovedDocuments,
     progress: Progress,
     overrides: Overrides | None = None,
+    options: Options | None = None,
 ) -> TableSummary:
     """Write all tables of OUT but pairs.parquet, cut.parquet and decided.parquet."""
     progress.stage("writing tables", verdicts.count, "documents")
-    by_earlier = write_removed(folder, catalogue, verdicts, sketches.first_new, overrides)
+    first_new = sketches.first_new
+    by_earlier = write_removed(folder, catalogue, verdicts, first_new, overrides, options)
     largest = write_clusters(folder, catalogue, verdicts, SAMPLED_CLUSTERS)
     reasons = write_rejected(folder, catalogue, sketches)
-    examples = sample_clusters(folder, catalogue, verdicts, largest)
+    examples = sample_clusters(folder, catalogue, map_decisive(verdicts, options), largest)
     return TableSummary(reasons, name_largest(catalogue, largest), examples, by_earlier)

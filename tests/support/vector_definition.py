@@ -1,0 +1,122 @@
+"""The answer about documents with vectors by its definition: `reference.keep_list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from neardup import reference
+from neardup.reference import sketches, vectors
+from neardup.reference.text import units
+from neardup.spec import Spec
+
+Row = dict[str, Any]
+Answer = list[tuple[int, float, float | None] | None]
+"""For each document the witness, the similarity of texts or vectors, and the cosine beside it."""
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What documents are asked: the role of their vectors, and how candidates are found.
+
+    Attributes:
+        role: `alone`, `also` or `unless`.
+        cosine: The least cosine.
+        threshold: The least similarity of texts.
+        bands: Bands and rows of texts.
+        planes: Bands and rows of vectors.
+        limit: The kept documents of a bucket that count.
+        slots: The slots of a signature of texts.
+    """
+
+    role: str
+    cosine: float
+    threshold: float = 0.5
+    bands: tuple[int, int] = (6, 2)
+    planes: tuple[int, int] = (3, 3)
+    limit: int = 256
+    slots: int = 12
+
+    @property
+    def options(self) -> Row:
+        """The options that ask for it."""
+        planes = {} if self.role == "unless" else {"planes": "{}x{}".format(*self.planes)}
+        if self.role == "alone":
+            return {"vectors": "v", "cosine": self.cosine, "limit": self.limit, **planes}
+        bands, rows = self.bands
+        of_texts = {"shingle": "word:2", "slots": self.slots, "bands": bands, "rows": rows}
+        by_vector = {self.role: f"v:{self.cosine!r}", **planes}
+        return {**of_texts, "threshold": self.threshold, "limit": self.limit, **by_vector}
+
+
+class DefinedAnswer:
+    """The answer about documents in rank order, all of which have a text and a vector."""
+
+    def __init__(self, rows: Sequence[Row], asked: Signals) -> None:
+        self.asked = asked
+        self.spec = Spec(size=2, slots=asked.slots)
+        self.vectors = [[float(np.float32(x)) for x in row["v"]] for row in rows]
+        self.hashes = [
+            sketches.unit_hashes(units(row["text"], self.spec), self.spec) for row in rows
+        ]
+        self.sets = [sketches.shingles(each, 2) for each in self.hashes]
+        self.answer = self._answer()
+
+    def _answer(self) -> Answer:
+        first: dict[Any, int] = {}
+        for v in range(len(self.vectors)):
+            first.setdefault(self._content(v), v)
+        unique = sorted(first.values())
+        named: dict[Any, int] = {}
+        centre = [0] * len(self.vectors[0])  # of few vectors
+        buckets = [
+            [named.setdefault(key, len(named)) for key in self._keys(v, centre)] for v in unique
+        ]
+        similar = {
+            (i, j): self._similarity(unique[i], unique[j])
+            for j in range(len(unique))
+            for i in range(j)
+        }
+        # What is similar is decided by two thresholds: -1.0 stands for "not similar".
+        decided = reference.keep_list(buckets, similar, -0.5, self.asked.limit)
+        verdicts = dict(zip(unique, decided, strict=True))
+        answer: Answer = []
+        for v in range(len(self.vectors)):
+            best = first[self._content(v)]
+            verdict = verdicts[best]
+            if verdict is not None:
+                answer.append(self._removed(best, unique[verdict[0]]))
+            else:
+                answer.append(None if v == best else (best, 1.0, None))
+        return answer
+
+    def _content(self, v: int) -> Any:
+        text, vector = tuple(self.hashes[v]), tuple(map(str, self.vectors[v]))
+        return {"alone": vector, "also": text, "unless": (text, vector)}[self.asked.role]
+
+    def _keys(self, v: int, centre: Sequence[int]) -> list[Any]:
+        keys: list[Any] = []
+        if self.asked.role != "alone":
+            slots = sketches.signature(self.sets[v], self.spec)
+            keys += enumerate(sketches.band_keys(slots, *self.asked.bands))
+        if self.asked.role != "unless":
+            bands, rows = self.asked.planes
+            signs = vectors.signs(self.vectors[v], centre, bands * rows, 0)
+            keys += [("v", *key) for key in enumerate(vectors.plane_keys(signs, bands, rows))]
+        return keys
+
+    def _similarity(self, u: int, v: int) -> float:
+        one, other = ((self.sets[d], self.vectors[d]) for d in (u, v))
+        if self.asked.role == "alone":
+            return vectors.cosine_similarity(one[1], other[1], self.asked.cosine)
+        of_both = vectors.either if self.asked.role == "also" else vectors.both
+        return of_both(one, other, self.asked.threshold, self.asked.cosine)
+
+    def _removed(self, v: int, witness: int) -> tuple[int, float, float | None]:
+        cosine = vectors.cosine(self.vectors[witness], self.vectors[v])
+        if self.asked.role == "alone":
+            return witness, cosine, None
+        return witness, sketches.jaccard(self.sets[witness], self.sets[v]), cosine
