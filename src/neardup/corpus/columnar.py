@@ -61,7 +61,12 @@ def read_batches(
 
 def open_parquet(file: InputFile) -> pq.ParquetFile:
     """Open a Parquet file with a buffer, so that a column chunk need not fit into memory."""
-    return pq.ParquetFile(_opened(file), buffer_size=_BUFFER, page_checksum_verification=True)
+    return pq.ParquetFile(
+        _opened(file),
+        buffer_size=_BUFFER,
+        pre_buffer=False,  # which would read all column chunks at once
+        page_checksum_verification=True,
+    )
 
 
 def count_parquet_rows(file: InputFile, groups: tuple[int, int] | None = None) -> int:
