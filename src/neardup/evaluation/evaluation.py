@@ -203,10 +203,11 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     if chosen.get("hash") == KEYED:
         del chosen["hash"]
     options = Options.of(**chosen)
-    if options.vectors is not None and options.vectors.column.endswith(MATRIX_ENDING):
+    signal = options.vectors
+    if signal is not None and (signal.embed or signal.column.endswith(MATRIX_ENDING)):
         raise ParameterError(
-            f"evaluate reads vectors from a column, not from {options.vectors.column}: put them "
-            "beside the texts, or make a run and evaluate it (--run) without the corpus"
+            f"evaluate reads vectors from a column, not from {signal.embed or signal.column}: put "
+            "them beside the texts, or make a run and evaluate it (--run) without the corpus"
         )
     if options.spec.unit == "token":
         raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
