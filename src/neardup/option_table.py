@@ -492,6 +492,7 @@ _SKETCHED = "the documents are sketched already: neardup index reindex sketches 
 _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
+_COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
 _VECTORS = "vectors are compared by dedup only: neardup dedup, neardup.dedup and dedup_files"
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
@@ -500,7 +501,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions, excluded=_NO_VECTORS),
-    "neardup.evaluate": Place(MatchingOptions),
+    "neardup.evaluate": Place(MatchingOptions, excluded={"embed": _COLUMN}),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS
     ),
@@ -520,7 +521,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup evaluate": Place(
         MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS},
+        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, "embed": _COLUMN},
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),
