@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 import neardup
 from neardup.spec import PROFILES
 
