@@ -32,7 +32,7 @@ from neardup.corpus.vectors import (
     convert_matrix,
     convert_values,
 )
-from neardup.errors import ColumnError, UsageError
+from neardup.errors import ColumnError, InputError, UsageError
 
 ALONE = Columns(vectors="v", textless=True)
 BESIDE = Columns(vectors="v", vectors_option="also")
@@ -434,3 +434,23 @@ def test_columns_and_objects_agree(
             assert found is not None
             assert np.array_equal(found.matrix, shown.matrix)
             assert found.rejected == shown.rejected
+
+
+def test_offsets_outside_of_their_buffer_are_an_error(tmp_path: Path) -> None:
+    sound = pa.array([[1.0] * 3, [2.0] * 3], pa.list_(pa.float32()))
+    path = write(tmp_path / "a.arrows", pa.table({"v": sound}))
+    data = path.read_bytes()
+    old = np.array([0, 3, 6], np.int32).tobytes()
+    assert data.count(old) == 1
+    for offsets in ([0, 3, 1 << 20], [0, -3, 6], [0, 6, 3]):
+        path.write_bytes(data.replace(old, np.array(offsets, np.int32).tobytes()))
+        with pytest.raises(InputError, match=r"a\.arrows"):
+            read_files(path)
+
+
+def test_a_long_row_makes_no_large_matrix() -> None:
+    rows: list[Any] = [np.ones(3 * MOST_NUMBERS, np.int8), *[None] * 5000, [1, 2]]
+    for found in (convert_values(rows), convert_column(pa.array(rows, pa.list_(pa.float32())))):
+        assert found is not None
+        assert found.matrix.shape == (5002, 2)
+        assert len(found.rejected) == 5001

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import redis
 from support.redis_servers import RedisServer, redis_server
 from support.running import Running, running
 from support.serving import key, serving, text
@@ -124,8 +125,6 @@ def test_rates_are_counted_by_client(place: str) -> None:
 
 
 def test_damaged_keys_admit_nobody(place: str, server: RedisServer) -> None:
-    import redis
-
     keys = ApiKeys(place)
     token = keys.add("a", ("read",), "2026-01-01")
     name = place.partition("name=")[2]
@@ -156,6 +155,22 @@ def test_outage_is_answered_at_once_and_ends_by_itself(tmp_path: Path, quick: No
         assert client.post("/v1/documents", json=document).json()["again"]
         events = [line["event"] for line in client.logged]
         assert "servers_lost" in events and "servers_back" in events
+
+
+def test_an_index_that_was_deleted_is_an_outage(place: str, quick: None) -> None:
+    """A balancer sends requests to other services; keys that came back end it."""
+    with serving(place) as client, redis.Redis.from_url(place.partition("?")[0]) as server:
+        assert client.post("/v1/documents", json={"id": "a", "text": text(1)}).status_code == 200
+        stored = {name: server.dump(name) for name in server.keys("*")}
+        server.flushall()
+        wait_for(lambda: client.get("/readyz").status_code == 503)
+        assert client.post("/v1/check", json={"text": text(1)}).status_code == 503
+        assert "neardup_ready 0.0" in client.get("/metrics").text
+        for name, value in stored.items():
+            server.restore(name, 0, value)
+        wait_for(lambda: client.get("/readyz").json() == {"status": "ready", "documents": 1})
+        lost = [line for line in client.logged if line["event"] == "servers_lost"]
+        assert len(lost) == 1 and "deleted or replaced" in lost[0]["message"]
 
 
 class Senders:

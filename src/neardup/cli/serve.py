@@ -437,8 +437,10 @@ def _require_place(data: str) -> None:
     """Refuse a folder that does not exist, or is not that of a service."""
     from neardup.errors import UsageError
     from neardup.index.place import is_stored
-    from neardup.index.redis_store.address import is_redis
+    from neardup.index.redis_store.address import is_redis, refuse_url
 
-    if not is_redis(data) and not Path(data).exists():
-        raise UsageError(f"{data} does not exist: give the data folder of a service")
+    if not is_redis(data):
+        refuse_url(data)
+        if not Path(data).exists():
+            raise UsageError(f"{data} does not exist: give the data folder of a service")
     is_stored(data)

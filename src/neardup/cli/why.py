@@ -61,12 +61,14 @@ def why(
     """
     from neardup.errors import UsageError
     from neardup.index.folder import is_index
-    from neardup.index.redis_store.address import is_redis
+    from neardup.index.redis_store.address import is_redis, refuse_url
     from neardup.pipeline.budget import check_workers
     from neardup.pipeline.output import WORK_FOLDER, is_run
     from neardup.pipeline.run_progress import no_run_error
 
     folder = None if is_redis(where) else Path(where)
+    if folder is not None:
+        refuse_url(folder)
     if folder is not None and is_run(folder):
         _explain_run(folder, id, other, nearest, key_file, check_workers(workers), quiet, as_json)
         return

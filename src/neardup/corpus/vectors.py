@@ -71,7 +71,7 @@ class _Lists:
         reasons = dict(self.rejected)
         for row in np.flatnonzero(self.sizes != dimension).tolist():
             reasons.setdefault(row, _wrong_size(int(self.sizes[row]), dimension))
-        block = _to_float32(self._gather(dimension, reasons))
+        block = to_float32(self._gather(dimension, reasons))
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(block).all(axis=1)
         for row in np.flatnonzero(~finite).tolist():
@@ -92,7 +92,7 @@ class _Lists:
 
     def _row(self, row: int) -> Matrix:
         start = self.starts[row]
-        return _to_float32(self.numbers[start : start + self.sizes[row]])
+        return to_float32(self.numbers[start : start + self.sizes[row]])
 
     def _gather(self, dimension: int, rejected: dict[int, str]) -> NDArray[Any]:
         """Return the rows as a matrix: without a copy if they follow one another."""
@@ -263,7 +263,12 @@ def _wrong_size(size: int, dimension: int) -> str:
     return f"vector has {size} numbers, not {dimension}"
 
 
-def _to_float32(numbers: NDArray[Any]) -> Matrix:
+def to_float32(numbers: NDArray[Any]) -> Matrix:
+    """Return numbers as float32, the only way in which they are rounded to it.
+
+    Args:
+        numbers: Floats or integers; those that are too large become infinite.
+    """
     if numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 8:
         # By way of float64, as numbers of JSON and of Python are, so that all round alike.
         numbers = numbers.astype(np.float64)

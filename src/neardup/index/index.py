@@ -53,7 +53,13 @@ from neardup.index.increment import add_increment
 from neardup.index.open_index import OpenIndex
 from neardup.index.planner import CONFLICT
 from neardup.index.rebuild import Reindexed
-from neardup.index.redis_store.address import RedisAddress, is_redis, not_on_redis
+from neardup.index.redis_store.address import (
+    MOST_REPLICAS,
+    RedisAddress,
+    is_redis,
+    not_on_redis,
+    refuse_url,
+)
 from neardup.index.redis_store.open_servers import OpenServers
 from neardup.index.redis_store.rebalancing import Rebalanced
 from neardup.index.request_queue import MOST_WAITING
@@ -70,7 +76,7 @@ from neardup.pipeline.job import Job
 from neardup.pipeline.record import FinishedRun
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import SketchedDocuments, Sketcher
-from neardup.spec import Spec
+from neardup.spec import Spec, check_whole
 
 Metadata = Sequence[dict[str, Any] | None] | None
 
@@ -164,6 +170,7 @@ class Index:
         0.9
         """
         required = (spec, to_key(key), dict(options))
+        replicas = check_whole("replicas", replicas, 0, MOST_REPLICAS)
         how = OpenOptions(clock, most_waiting, say, parse_budget(memory))
         stored: Stored = {"keep_texts": keep_texts, "within": within, "read_only": read_only}
         if is_redis(path):
@@ -174,6 +181,7 @@ class Index:
                     "have a limit of their own (maxmemory)"
                 )
             return cls(OpenServers.open(address, *required, how, replicas=replicas, **stored))
+        refuse_url(path)
         if replicas:
             raise ParameterError("replicas are those of Redis servers: leave them out for a folder")
         return cls(OpenIndex.open(Path(path), *required, how, **stored))

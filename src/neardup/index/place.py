@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from neardup.errors import UsageError
 from neardup.index import folder, load, open_index
 from neardup.index.redis_store import open_servers
-from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.redis_store.address import RedisAddress, is_redis, refuse_url
 from neardup.index.settings import IndexSettings
 from neardup.index.store import Row
 from neardup.keys import Key
@@ -20,12 +20,14 @@ def is_stored(place: str | Path) -> bool:
     """Return whether there is an index in a place."""
     if is_redis(place):
         return open_servers.is_stored(RedisAddress.parse(str(place)))
+    refuse_url(place)
     return folder.read_generations(Path(place)) is not None
 
 
 def require_stored(place: str | Path) -> None:
     """Raise UsageError if there is no index in a place."""
     if not is_redis(place):
+        refuse_url(place)
         folder.require_index(Path(place))
     elif not is_stored(place):
         raise open_servers.missing_index(RedisAddress.parse(str(place)))
@@ -34,6 +36,7 @@ def require_stored(place: str | Path) -> None:
 def require_free(place: str | Path) -> None:
     """Refuse a place that holds an index, or anything else."""
     if not is_redis(place):
+        refuse_url(place)
         load.require_free(Path(place))
     elif is_stored(place):
         raise UsageError(
@@ -78,4 +81,5 @@ def check_settings(
         address = RedisAddress.parse(str(place))
         open_servers.check_settings(address, key, options, keep_texts, within)
     else:
+        refuse_url(place)
         open_index.check_settings(Path(place), key, options, keep_texts, within)

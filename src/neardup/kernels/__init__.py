@@ -149,6 +149,7 @@ KERNELS = {
         "word_units",
     ),
     "vectors": (
+        "packed_directions",
         "plane_directions",
         "plane_keys",
         "plane_signs",

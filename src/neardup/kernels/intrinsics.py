@@ -228,6 +228,87 @@ def _sum_products(builder: Any, rows: list[Any], count: Any) -> list[Any]:
     return [_sum_lanes(builder, builder.load(place)) for place in sums]
 
 
+TOGETHER = 32
+"""Planes whose signs `signs_of_two` finds at once."""
+_HALF = TOGETHER // 2
+_PAIRS, _SUMS = ir.VectorType(ir.IntType(16), TOGETHER), ir.VectorType(ir.IntType(32), _HALF)
+
+
+def _add_products(builder: Any, sums: Any, one: Any, other: Any) -> Any:
+    """Add the products of pairs of 16-bit numbers: one instruction of x86, in this form."""
+    wide = ir.VectorType(ir.IntType(32), TOGETHER)
+    products = builder.mul(builder.sext(one, wide), builder.sext(other, wide), flags=["nsw"])
+    even, odd = (
+        builder.shuffle_vector(
+            products,
+            products,
+            ir.Constant(_SUMS, list(range(first, TOGETHER, 2))),
+        )
+        for first in (0, 1)
+    )
+    return builder.add(sums, builder.add(even, odd))
+
+
+@intrinsic
+def signs_of_two(
+    typing: Any,
+    rows: Any,
+    a: Any,
+    b: Any,
+    packed: Any,
+    at: Any,
+    bounds: Any,
+    first: Any,
+    pairs: Any,
+) -> Any:
+    """Return for two vectors of 16-bit numbers which of 32 products reach their bounds, as bits.
+
+    The vectors are at bytes a and b of `rows`. The others are packed from byte `at` on: pair by
+    pair, of each of them two numbers. Their bounds are 32-bit numbers from byte `first` on. Sums
+    are modulo 2^32. Not bounds-checked.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word, kinds = ir.IntType(64), signature.args
+        vectors = [_pointer(context, builder, kinds[0], args[0], args[of], 32) for of in (1, 2)]
+        halves = _pointer(context, builder, kinds[3], args[3], args[4], 16)
+        halves = builder.bitcast(halves, _PAIRS.as_pointer())
+        limits = _pointer(context, builder, kinds[5], args[5], args[6], 32)
+        limits = builder.bitcast(limits, _SUMS.as_pointer())
+        none: Any = ir.Constant(_SUMS, [0] * _HALF)
+        sums = [
+            [cgutils.alloca_once_value(builder, none) for _ in range(2)]  # type: ignore[no-untyped-call]
+            for _ in range(2)
+        ]
+        with cgutils.for_range(builder, args[7]) as loop:
+            places = [builder.add(builder.mul(loop.index, word(2)), word(half)) for half in (0, 1)]
+            others = [builder.load(builder.gep(halves, [place]), align=2) for place in places]
+            for vector, of_vector in zip(vectors, sums, strict=True):
+                pair = builder.load(builder.gep(vector, [loop.index]), align=2)
+                one = builder.insert_element(
+                    ir.Constant(_SUMS, ir.Undefined), pair, ir.IntType(32)(0)
+                )
+                every = builder.shuffle_vector(one, one, none)
+                numbers = builder.bitcast(every, _PAIRS)
+                for other, sum_ in zip(others, of_vector, strict=True):
+                    added = _add_products(builder, builder.load(sum_), numbers, other)
+                    builder.store(added, sum_)
+        found = []
+        for of_vector in sums:
+            bits = word(0)
+            for half, sum_ in enumerate(of_vector):
+                limit = builder.load(builder.gep(limits, [word(half)]), align=4)
+                reached = builder.icmp_signed(">=", builder.load(sum_), limit)
+                mask = builder.zext(builder.bitcast(reached, ir.IntType(_HALF)), word)
+                bits = builder.or_(bits, builder.shl(mask, word(half * _HALF)))
+            found.append(bits)
+        return context.make_tuple(builder, signature.return_type, found)
+
+    result: Any = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+    place = types.int64
+    return result(rows, place, place, packed, place, bounds, place, place), generate
+
+
 @intrinsic
 def scaled(typing: Any, value: Any, size: Any) -> Any:
     """Scale a 64-bit hash evenly to a number below `size`: the high half of their product."""

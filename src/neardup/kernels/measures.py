@@ -43,8 +43,8 @@ class Fingerprints(NamedTuple):
     words: np.ndarray
 
 
-class Vectors(NamedTuple):
-    """Vectors of `dimension` float32 numbers at the end of each document's words.
+class VectorRows(NamedTuple):
+    """VectorRows of `dimension` float32 numbers at the end of each document's words.
 
     `EitherSignal` and `BothSignals` are compared by the sorted sets in front of them, too.
     """
@@ -245,7 +245,7 @@ MEASURES = {
     Bags: bag_similarity,
     Nested: containment,
     Fingerprints: bit_similarity,
-    Vectors: cosine_similarity,
+    VectorRows: cosine_similarity,
     EitherSignal: either_similarity,
     BothSignals: both_similarity,
 }
@@ -310,7 +310,7 @@ def both_reach(data, u, v, threshold):
 VERDICTS = {
     Bags: bags_reach,
     Fingerprints: bits_reach,
-    Vectors: cosines_reach,
+    VectorRows: cosines_reach,
     EitherSignal: either_reaches,
     BothSignals: both_reach,
 }

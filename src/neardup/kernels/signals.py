@@ -13,7 +13,7 @@ from neardup.kernels.compile import I64, I64_ROWS, U64, float64, int64, kernel
 from neardup.kernels.measures import (
     BothSignals,
     EitherSignal,
-    Vectors,
+    VectorRows,
     both_similarity,
     cosine_between,
     cosine_similarity,
@@ -28,7 +28,7 @@ def cosine_pairs(rows, offsets, dimension, left, right, threshold):
     """Return the cosine of each pair (left[i], right[i]), at least 0; -1.0 below the threshold."""
     out = np.empty(left.size, np.float64)
     for i in range(left.size):
-        data = Vectors(rows, offsets, dimension)
+        data = VectorRows(rows, offsets, dimension)
         out[i] = cosine_similarity(data, left[i], right[i], threshold)
     return out
 
@@ -36,13 +36,13 @@ def cosine_pairs(rows, offsets, dimension, left, right, threshold):
 @kernel(I64_ROWS, I64, U64, I64, int64, float64)
 def keep_cosine(buckets, room, rows, offsets, dimension, threshold):
     """Return the keep list by the cosine, as `keep_pass` does."""
-    return keep_pass(buckets, room, Vectors(rows, offsets, dimension), threshold)
+    return keep_pass(buckets, room, VectorRows(rows, offsets, dimension), threshold)
 
 
 @kernel(int64, I64, I64, int64, U64, I64, int64, float64)
 def components_cosine(documents, members, starts, cap, rows, offsets, dimension, threshold):
     """Return the components by the cosine, as `connect` does."""
-    data = Vectors(rows, offsets, dimension)
+    data = VectorRows(rows, offsets, dimension)
     return connect(documents, members, starts, cap, data, threshold)
 
 
@@ -100,7 +100,7 @@ def signal_numbers(rows, offsets, dimension, left, right):
     The Jaccard of two documents without shingles is 1.
     """
     out = np.empty((left.size, 2), np.float64)
-    data = Vectors(rows, offsets, dimension)
+    data = VectorRows(rows, offsets, dimension)
     for i in range(left.size):
         out[i, 0] = text_similarity(data, left[i], right[i], 0.0)
         out[i, 1] = cosine_between(data, left[i], right[i])

@@ -1,8 +1,9 @@
 """What a service with an index on Redis does in the background: it watches the servers.
 
-While they don't answer, requests are refused at once instead of each of them waiting; a failover,
-which takes some seconds, is waited for. Every second API keys are read again, and rates exchanged
-with other services. Every minute removals are finished that a process which failed has left.
+While they don't answer, or have lost the index, requests are refused at once instead of each of
+them waiting; a failover, which takes some seconds, is waited for. Every second API keys are read
+again, and rates exchanged with other services. Every minute removals are finished that a process
+which failed has left.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from neardup.errors import ServersUnavailable, state_reason
+from neardup.errors import NeardupError, ServersUnavailable, state_reason
+from neardup.index.redis_store.buckets import IndexVanished
 from neardup.service.api_keys import ApiKeys
 from neardup.service.background import BackgroundThread
 
@@ -48,7 +50,7 @@ class ServersWatch(BackgroundThread):
         self._metrics, self._event = metrics, event
         self._answered = time.monotonic()
         self.outage: str | None = None
-        """Why the servers can't be reached; None while they answer."""
+        """Why the servers can't be asked; None while they answer."""
         self.documents = len(index)
         super().__init__("servers")
 
@@ -70,16 +72,23 @@ class ServersWatch(BackgroundThread):
         """Ask the servers for a sign of life, and read the keys."""
         try:
             self._index.ping()
+            self.documents = len(self._index)
         except ServersUnavailable as error:
-            silent = time.monotonic() - self._answered
-            if self.outage is None and silent >= PATIENCE_SECONDS:
-                self.outage = str(error)
-                self._event("servers_lost", message=self.outage)
+            if time.monotonic() - self._answered >= PATIENCE_SECONDS:
+                self._refuse(error)
+            return
+        except IndexVanished as error:
+            self._refuse(error)
             return
         self._answered = time.monotonic()
         if self.outage is not None:
             self.outage = None
             self._event("servers_back")
-        self.documents = len(self._index)
         self._keys.refresh()
         self._exchange()
+
+    def _refuse(self, error: NeardupError) -> None:
+        """Have requests refused from now on."""
+        if self.outage is None:
+            self.outage = str(error)
+            self._event("servers_lost", message=self.outage)

@@ -22,6 +22,10 @@ Words = NDArray[np.uint64]
 
 NO_CENTRE = "none"
 """The digest of the origin as the centre."""
+UNIT = 1 << 14
+"""The length of a quantised vector."""
+LENGTH_ERROR = 1e-3
+"""What the length of a mean of vectors of length 1 may be above 1, by rounding."""
 
 
 def sign_words(vectors: Vectors, centre: Centre, planes: int, seed: int) -> Words:
@@ -29,7 +33,7 @@ def sign_words(vectors: Vectors, centre: Centre, planes: int, seed: int) -> Word
 
     Args:
         vectors: A row a document; the sign of a vector of zeros is that of the centre's opposite.
-        centre: The centre, in whole numbers (`lsh.planes.VectorCounts`); zeros for the origin.
+        centre: The centre, in whole numbers (`quantise_centre`); zeros for the origin.
         planes: The number of planes, which is the number of bits.
         seed: The seed of the planes' directions.
     """
@@ -39,7 +43,8 @@ def sign_words(vectors: Vectors, centre: Centre, planes: int, seed: int) -> Word
             f"the centre has {centre.size} numbers, the vectors have {dimension}: give the centre "
             "of these vectors"
         )
-    words: Words = kernels.plane_signs(vectors, centre, directions(planes, dimension, seed))
+    rows, packed = directions(planes, dimension, seed), _packed(planes, dimension, seed)
+    words: Words = kernels.plane_signs(vectors, centre, rows, packed)
     return words
 
 
@@ -56,6 +61,29 @@ def directions(planes: int, dimension: int, seed: int) -> NDArray[np.int16]:
     rows: NDArray[np.int16] = kernels.plane_directions(planes, dimension, start)
     rows.flags.writeable = False
     return rows
+
+
+@lru_cache(8)
+def _packed(planes: int, dimension: int, seed: int) -> NDArray[np.int16]:
+    """The directions again, in the order in which they are multiplied."""
+    packed: NDArray[np.int16] = kernels.packed_directions(directions(planes, dimension, seed))
+    packed.flags.writeable = False
+    return packed
+
+
+def quantise_centre(mean: NDArray[np.float64]) -> Centre:
+    """Return a centre in whole numbers.
+
+    Args:
+        mean: The mean of vectors of length 1, so that its own length is at most 1.
+    """
+    length = float(np.sqrt(np.sum(mean**2)))
+    if length > 1.0 + LENGTH_ERROR:
+        raise ParameterError(
+            f"the centre has the length {length:.6g}, more than 1: give the mean of vectors of "
+            "length 1"
+        )
+    return np.rint(mean * UNIT).astype(np.int16)
 
 
 def digest_centre(centre: Centre) -> str:

@@ -24,6 +24,7 @@ from neardup.errors import (
     SpecMismatch,
     UsageError,
 )
+from neardup.index import place
 from neardup.index.redis_store import address as addresses
 from neardup.index.redis_store import servers as connections
 from neardup.index.redis_store import shared_generation
@@ -104,8 +105,53 @@ def test_an_address_that_is_none() -> None:
     ):
         with pytest.raises(ParameterError):
             Index.open(wrong)
+    for replicas in (-1, "1"):
+        with pytest.raises(ParameterError, match="replicas"):
+            Index.open(fresh_address(), replicas=replicas)
     with pytest.raises(UsageError, match="no cluster"):
         Index.open(f"{shared_server().url},127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "valkey://:secret@127.0.0.1:1/0",
+        "REDIS://:secret@127.0.0.1:1",
+        "redis:/:secret@127.0.0.1:1",
+        Path("redis://:secret@127.0.0.1:1"),
+        "http://u:secret@127.0.0.1:1",
+    ],
+)
+def test_another_url_is_no_folder(
+    wrong: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its password would be the name of a folder, and in messages."""
+    monkeypatch.chdir(tmp_path)
+    for refused in (
+        lambda: Index.open(wrong),
+        lambda: Index.open(wrong, read_only=True),
+        lambda: place.is_stored(wrong),
+        lambda: place.require_stored(wrong),
+        lambda: place.require_free(wrong),
+        lambda: place.check_settings(wrong, None, {}, None, None),
+        lambda: addresses.RedisAddress.parse(str(wrong)),
+    ):
+        with pytest.raises(ParameterError, match="redis://HOST") as raised:
+            refused()
+        assert "secret" not in str(raised.value)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("password", ["se/cret", "se?cret", "se#cret", "se@cret,x", "se:c/ret?"])
+def test_a_password_in_an_address_is_never_shown(password: str) -> None:
+    """Also one that is not quoted, whose characters have a meaning in addresses."""
+    address = addresses.RedisAddress.parse(f"redis://me:{password}@host:1/2?name=a")
+    assert (address.user, address.password) == ("me", password)
+    assert str(address) == "redis://host:1/2?name=a"
+    for wrong in ("ho st", "host:0", "host/x", "host?nam=a", "host?name=a/b", ""):
+        with pytest.raises(ParameterError) as raised:
+            addresses.RedisAddress.parse(f"redis://me:{password}@{wrong}")
+        assert "cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
@@ -210,6 +256,10 @@ ASKING: dict[str, Callable[[Index], object]] = {
     "get": lambda index: index.get("a"),
     "remove": lambda index: index.remove("a"),
     "similar": lambda index: index.similar(TEXT),
+    "len": len,
+    "stats": lambda index: index.stats(),
+    "verify": lambda index: index.verify(),
+    "repair": lambda index: index.repair(),
 }
 
 

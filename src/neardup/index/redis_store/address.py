@@ -5,9 +5,9 @@
     redis://HOST[:PORT],HOST[:PORT]...[/DB]?ring[&name=NAME]
                                                             spread over servers that are no cluster
 
-User and password come from the address, or (so that no list of processes shows them) from
-NEARDUP_REDIS_USER and NEARDUP_REDIS_PASSWORD, or from the file that NEARDUP_REDIS_PASSWORD_FILE
-names. They are never shown: an address is shown without them.
+User and password come from the address, where they end at its last @; or (so that no list of
+processes shows them) from NEARDUP_REDIS_USER and NEARDUP_REDIS_PASSWORD, or from the file that
+NEARDUP_REDIS_PASSWORD_FILE names. They are never shown: an address is shown without them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from neardup.errors import MissingInput, ParameterError, UsageError
 
 SCHEMES: Final = ("redis", "rediss")
 PORT: Final = 6379
+MOST_REPLICAS: Final = 100
+"""The most replicas of a server that can be waited for."""
 DEFAULT_NAME: Final = "neardup"
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 USER, PASSWORD, PASSWORD_FILE = (
@@ -33,6 +35,8 @@ USER, PASSWORD, PASSWORD_FILE = (
 )
 CA_FILE: Final = "NEARDUP_REDIS_CA_FILE"
 FORM: Final = "redis://HOST:PORT, or redis://HOST:PORT,HOST:PORT?name=NAME"
+URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""The begin of a URL, also of one that went through `Path`, which makes one slash of two."""
 
 NOT_ON_REDIS: Final = {
     "a snapshot": "there is nothing to write, its servers store it",
@@ -48,6 +52,21 @@ NOT_ON_REDIS: Final = {
 def is_redis(path: object) -> bool:
     """Whether the address of an index is one of Redis servers."""
     return isinstance(path, str) and path.startswith(tuple(f"{each}://" for each in SCHEMES))
+
+
+def refuse_url(path: str | Path) -> None:
+    """Refuse a URL that is no address of Redis servers, where the folder of an index is expected.
+
+    It would be the name of a folder, with a password in it. It is not shown: it may have one.
+
+    Args:
+        path: The folder.
+    """
+    if (found := URL.match(str(path))) is not None:
+        raise ParameterError(
+            f"{found[1]}:// is no address of an index: give a folder, or (as a string, in lower "
+            f"case) {FORM}"
+        )
 
 
 def hide_password(address: str) -> str:
@@ -97,9 +116,12 @@ class RedisAddress:
         """
         environment = os.environ if environment is None else environment
         scheme, _, rest = text.partition("://")
-        login, at, hosts = rest.partition("/")[0].partition("?")[0].rpartition("@")
-        tail = rest[len(login) + len(at) + len(hosts) :]
-        split = urlsplit(f"{scheme}://host{tail}")
+        if scheme not in SCHEMES:
+            raise ParameterError(f"this is no address of an index on Redis: give {FORM}")
+        # The last @: a password that is not quoted must not be taken for something that is shown.
+        login, at, rest = rest.rpartition("@")
+        hosts = rest.partition("/")[0].partition("?")[0]
+        split = urlsplit(f"{scheme}://host{rest[len(hosts) :]}")
         options = dict(parse_qsl(split.query, keep_blank_values=True))
         if unknown := sorted(set(options) - {"name", "ring"}):
             raise ParameterError(

@@ -178,6 +178,13 @@ class SharedBuckets:
                 self._learn(int(partitions[at]), now)
             left = left[replies != slices]
 
+    def require_present(self) -> None:
+        """Raise IndexVanished unless all partitions are those of the index that was opened."""
+        metas = map(self._keyspace.partition_meta, range(self._keyspace.partitions))
+        found = self._servers.run([Call(key, (b"HGET", key, "identity")) for key in metas])
+        if any(each != self._identity for each in found):
+            raise IndexVanished(str(self._servers.address))
+
     def count(self) -> int:
         """Return the number of buckets, those of contents and ids included."""
         metas = map(self._keyspace.partition_meta, range(self._keyspace.partitions))

@@ -141,10 +141,11 @@ class SharedGeneration(BaseGeneration):
             return super().answer(question)
 
     def count_documents(self) -> tuple[int, int]:
+        self._buckets.require_present()  # keys that were deleted would count as no documents
         return self._documents.counts()
 
     def stats(self) -> Stats:
-        documents, kept = self._documents.counts()
+        documents, kept = self.count_documents()
         last = self._documents.last_number()
         used = {
             f"{host}:{port}": int(memory)
@@ -205,10 +206,12 @@ class SharedGeneration(BaseGeneration):
         return self._upkeep.hold()
 
     def verify(self) -> list[str]:
+        self._buckets.require_present()
         return self._integrity.verify()
 
     def repair(self) -> list[str]:
         """Repair what a failover of servers has left behind; return what was done, a line each."""
+        self._buckets.require_present()
         return self._integrity.repair()
 
     def finish_removals(self) -> int:
