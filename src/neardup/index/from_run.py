@@ -117,7 +117,9 @@ def _check(saved: SketchSet, where: Path) -> None:
     """Refuse sketches of runs whose documents an index would judge differently."""
     columns = [shard.reading.columns for shard in saved.shards]
     option = None
-    if any(one.distinguish for one in columns):
+    if saved.spec.vectors or saved.spec.of_vectors:
+        option = "vectors"
+    elif any(one.distinguish for one in columns):
         option = "--distinguish COLUMN"
     elif any(one.id_option == "merge-rows" for one in columns) or any(
         file.note_of(block).get(OPEN) for file in saved.files for block in range(len(file))

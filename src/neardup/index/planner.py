@@ -299,7 +299,7 @@ class CommitPlanner:
         known = None
         whole = contents
         signal = self.view.options.vectors
-        if signal is not None and signal.role == ALSO:
+        if ids and signal is not None and signal.role == ALSO:
             whole, known = self._whole_documents(ids, contents, arrivals, stored)
         kinds = sort_arrivals(ids, whole, stored, replacing=requests[0].replace, known=known)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))

@@ -6,7 +6,7 @@ centre is given, and its planes are planned by the angle alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.vectors import MOST_NUMBERS
+from neardup.corpus.vectors import (
+    MOST_NUMBERS,
+    ConvertedVectors,
+    convert_matrix,
+    convert_values,
+)
 from neardup.errors import ParameterError
 from neardup.lsh.angle_plan import plan_by_angle
 from neardup.lsh.plane_curve import PlaneCurve
@@ -116,6 +121,40 @@ def require_vectors(
             f"this index has {', '.join(wrong)}: leave it out, or build another index"
         )
     return others
+
+
+def convert_vectors(
+    options: Options, texts: Sequence[Any] | None, given: Sequence[Any] | NDArray[Any] | None
+) -> ConvertedVectors | None:
+    """Return the vectors of documents as a matrix, with the unusable ones rejected.
+
+    Args:
+        options: The options of the index.
+        texts: The texts of the documents; None for none.
+        given: Their vectors; None for none.
+
+    Returns:
+        The vectors; None if the index has none.
+    """
+    if options.vectors is None:
+        if given is not None:
+            raise ParameterError(
+                "this index compares texts alone: leave out the vectors, or make an index with "
+                "vectors (also=, unless= or vectors=)"
+            )
+        return None
+    dimension = options.spec.dimension
+    if given is None:
+        raise ParameterError(
+            f"this index compares vectors of {dimension} numbers: give one with each document"
+        )
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__len__"):
+        raise ParameterError("vectors are a matrix, or a list with one vector for each document")
+    if texts is not None and len(given) != len(texts):
+        raise ParameterError(f"{len(given)} vectors for {len(texts)} texts: give one each")
+    if isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind in "fiu":
+        return convert_matrix(given, dimension)
+    return convert_values(list(given), dimension)
 
 
 def require_texts_alone(options: Options, what: str, cure: str) -> None:
