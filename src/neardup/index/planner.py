@@ -139,6 +139,10 @@ class Judgement(NamedTuple):
     cosine: float | None = None
 
 
+def _judgement(row: Row) -> Judgement:
+    return Judgement(row.witness, row.similarity, row.exact, row.cosine)
+
+
 @dataclass
 class CommitPlan:
     """The rows that a commit removes (by number), gives another witness, updates, and adds."""
@@ -298,8 +302,7 @@ class CommitPlanner:
             stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
         known = None
         whole = contents
-        signal = self.view.options.vectors
-        if ids and signal is not None and signal.role == ALSO:
+        if ids and self._shares_texts:
             whole, known = self._whole_documents(ids, contents, arrivals, stored)
         kinds = sort_arrivals(ids, whole, stored, replacing=requests[0].replace, known=known)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
@@ -403,9 +406,10 @@ class CommitPlanner:
         if orphaned:
             stored = [row.number for row in orphaned]
             again = view.stored_arrivals(stored, [row.content for row in orphaned])
+            decided = self._decide_again(again, orphaned, view)
             plan.moved = [
                 row._replace(**verdict._asdict())
-                for row, verdict in zip(orphaned, self._decide(again, stored, view), strict=True)
+                for row, verdict in zip(orphaned, decided, strict=True)
             ]
             kept = np.flatnonzero([row.witness is None for row in plan.moved])
             if len(kept):
@@ -422,6 +426,34 @@ class CommitPlanner:
         verdicts = dict(zip(rest, decisions, strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
+    @property
+    def _shares_texts(self) -> bool:
+        """Whether identical documents may have different vectors; the first one's decide."""
+        signal = self.view.options.vectors
+        return signal is not None and signal.role == ALSO
+
+    def _decide_again(self, again: Arrivals, rows: Sequence[Row], view: View) -> list[Judgement]:
+        """Judge stored documents again; `view` is without those that are removed.
+
+        One that has the text of an earlier document follows it, if that is judged already.
+        """
+        numbers = [row.number for row in rows]
+        followed = {}
+        if self._shares_texts:
+            same = view.rows_by_content(again.content, {*view.excluded, *numbers})
+            followed = {
+                at: Judgement(row.number, 1.0, 1) if row.witness is None else _judgement(row)
+                for at, row in same.items()
+                if row.number < numbers[at]
+            }
+        rest = [at for at in range(len(rows)) if at not in followed]
+        if not rest:
+            return [followed[at] for at in range(len(rows))]
+        arrivals = select_arrivals(again, rest)
+        decided = self._decide(arrivals, [numbers[at] for at in rest], view)
+        verdicts = dict(zip(rest, decided, strict=True)) | followed
+        return [verdicts[at] for at in range(len(rows))]
+
     def _decide(
         self, arrivals: Arrivals, numbers: Sequence[int], source: CandidateSource
     ) -> list[Judgement]:
@@ -437,13 +469,32 @@ class CommitPlanner:
         ]
 
     def _orphaned_copies(self, removed: dict[int, Row]) -> list[Row]:
-        """Return the remaining copies of removed documents, in order."""
+        """Return the remaining copies of removed documents, in order.
+
+        Also those that were decided by the vector of a removed document with the same text.
+        """
         store = self.view.store
         kept = [number for number, row in removed.items() if row.witness is None]
         listed = sorted(self.view.copies_of(kept) - set(removed))  # many that were copies once
         witness_of = store.witnesses(listed) if listed else {}
         rows = store.rows([number for number in listed if witness_of.get(number) in removed])
+        if self._shares_texts and removed:
+            rows |= self._heirs(removed)
         return [rows[number] for number in sorted(rows)]
+
+    def _heirs(self, removed: dict[int, Row]) -> dict[int, Row]:
+        """Return the copies that had the decision of a removed document with the same text."""
+        first = {row.content: row.number for row in reversed(sorted(removed.values()))}
+        contents = np.frombuffer(b"".join(first), np.uint64).reshape(-1, 2)
+        listed = {number for same in self.view.tables.with_contents(contents) for number in same}
+        rows = self.view.store.rows(sorted(listed - set(removed)))
+        rows = {number: row for number, row in rows.items() if row.content in first}
+        stays = {row.content for number, row in rows.items() if number < first[row.content]}
+        return {
+            number: row
+            for number, row in rows.items()
+            if row.witness is not None and row.content not in stays
+        }
 
     def _identical(self, contents: Sequence[bytes], plan: CommitPlan) -> dict[int, Judgement]:
         """Judge arrivals that have the content of a stored document, by place.
@@ -460,7 +511,7 @@ class CommitPlanner:
         return {
             at: Judgement(row.number, 1.0, 1)
             if row.witness is None
-            else Judgement(row.witness, row.similarity, row.exact, row.cosine)
+            else _judgement(row)
             for at, row in found.items()
         }
 

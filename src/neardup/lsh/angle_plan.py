@@ -52,7 +52,7 @@ def plan_by_angle(threshold: float, recall: float) -> Planes:
 
 
 def _fewest_bands(threshold: float, recall: float, rows: int) -> Planes | None:
-    """Return the fewest bands of so many planes that reach the recall; None if they are too many."""
+    """Return the fewest bands of so many planes that reach the recall; None if too many."""
     one_band = angle_agreement(threshold) ** rows
     if one_band >= 1.0:
         return Planes(1, rows)
