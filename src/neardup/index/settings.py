@@ -10,7 +10,7 @@ from typing import Any, Final
 from neardup.errors import FormatError, NeardupError, ParameterError
 from neardup.formatting import parse_memory
 from neardup.index.store import WITH_VECTORS
-from neardup.index.vector_settings import lay_out_index, require_texts_alone
+from neardup.index.vector_settings import lay_out_index
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
 from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
@@ -303,7 +303,6 @@ def respecify_settings(
         changes: Options of the specification and the operating point that change.
     """
     changes = _without_none(changes)
-    require_texts_alone(current.options, "another specification", "build another index")
     _require_known(changes, (*NAMES, *POINT_NAMES))
     named, point = _named(changes, NAMES), _named(changes, POINT_NAMES)
     if DISTINGUISH in named:

@@ -333,7 +333,8 @@ class IndexService:
     def _load_and_warm(self) -> Index:
         index = self._load(self._say)
         # The first query takes a second or two, until all kernels are loaded.
-        index.query("the first query")
+        vector = [1.0] * index.spec.dimension or None
+        index.query("the first query", vector=vector)
         if is_redis(index.path):
             self._rates = SharedRates(RedisAddress.parse(str(self._data)))
         return index
