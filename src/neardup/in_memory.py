@@ -335,7 +335,7 @@ class Corpus:
         """Return the comparison of the documents that share a bucket."""
         spec = options.spec
         if spec.of_vectors:
-            return options.exact(*self._spool.rows(shared), None)
+            return options.comparison(*self._spool.rows(shared), None)
         if options.verify == "exact":
             rows, offsets = self._spool.sorted_sets(shared)
             if not spec.of_bags:
@@ -343,7 +343,7 @@ class Corpus:
             if options.vectors is not None:
                 both = append_vectors(Ragged(rows, offsets), Ragged(*self._vectors.rows(shared)))
                 rows, offsets = both.data, both.offsets
-            return options.exact(rows[: offsets[-1]], offsets, self._frequencies.weights)
+            return options.comparison(rows[: offsets[-1]], offsets, self._frequencies.weights)
         rows = self._column("signatures", *bulk.packed_shape(spec))[shared]
         return options.estimated(rows)
 

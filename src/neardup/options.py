@@ -494,9 +494,26 @@ class Options:
             return bands
         return JoinedTables(bands, self.vectors.tables, self.spec.slots, self.spec.width)
 
-    def exact(
+    def comparison(
         self, shingles: NDArray[Any], offsets: NDArray[Any], weights: NDArray[np.uint32] | None
     ) -> Comparison:
+        """Return the exact comparison of candidates by all that they have: shingles, vectors.
+
+        Args:
+            shingles: The sorted shingles of all documents, each followed by its vector, if it has
+                one; or their vectors alone.
+            offsets: Where each document's begin.
+            weights: The weights of the cells, if those of shingles depend on the corpus.
+        """
+        signal = self.vectors
+        if signal is None:
+            return self.exact(shingles, offsets, weights)
+        dimension, least = self.spec.dimension, signal.threshold
+        return Signals(shingles, offsets, dimension, self.threshold, least, self.exact_measure)
+
+    def exact(
+        self, shingles: NDArray[Any], offsets: NDArray[Any], weights: NDArray[np.uint32] | None
+    ) -> Exact | Weighed:
         """Return the comparison of candidates by their sets or bags of shingles.
 
         Args:
@@ -504,15 +521,6 @@ class Options:
             offsets: Where each document's shingles begin.
             weights: The weights of the cells, if those of shingles depend on the corpus.
         """
-        if self.vectors is not None:
-            return Signals(
-                shingles,
-                offsets,
-                self.spec.dimension,
-                self.threshold,
-                self.vectors.threshold,
-                self.exact_measure,
-            )
         if self.exact_measure.compares == BAGS:
             each = occurrence_weights(shingles, weights)
             return Weighed.of(shingles, offsets, each, self.threshold)

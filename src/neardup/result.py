@@ -97,6 +97,13 @@ class Removed:
     cosine: float | None = field(default=None, repr=False)
     by: str | None = field(default=None, repr=False)
 
+    @property
+    def decisive(self) -> float:
+        """The similarity that decided: of the vectors, if that of the texts did not."""
+        if self.by == "vector" and self.cosine is not None:
+            return self.cosine
+        return self.similarity
+
 
 @dataclass(frozen=True)
 class Rejected:
@@ -530,7 +537,7 @@ class Result:
                 format_largest_clusters([(repr(c.id), c.size - 1) for c in self.clusters[:3]])
             )
         lines += [
-            format_example(options, repr(removed.id), repr(removed.witness), removed.similarity)
+            format_example(options, repr(removed.id), repr(removed.witness), removed.decisive)
             for removed in [one for one in self.removed if one.cluster is not None][:3]
         ]
         reasons = Counter(self._rejected.values())

@@ -310,6 +310,11 @@ class Spec:
         """
         a, b = asdict(self), asdict(other)
         differing = [name for name in a if a[name] != b[name]]
+        if self.of_vectors != other.of_vectors:
+            raise SpecMismatch(
+                f"{mine} and {theirs} can't be compared, one has texts and the other only vectors: "
+                f"{cure or 'make both with --vectors, or none'}"
+            )
         if differing:
             shown = [f"{name} {_shown(a[name])} against {_shown(b[name])}" for name in differing]
             same = " and ".join(dict.fromkeys(SET_BY.get(name, "Spec") for name in differing))

@@ -154,6 +154,11 @@ def lay_out_vectors(
     centre = None
     if earlier is not None:
         centre = earlier[1].numbers
+        if len(centre) != dimension:
+            raise ParameterError(
+                f"--against: the vectors of the earlier corpus have {len(centre)} numbers, these "
+                f"have {dimension}: compare vectors of one model"
+            )
     elif signal.centre is not None:
         centre = read_centre(signal.centre, dimension)
     most = None if earlier is None else earlier[0].planes

@@ -247,6 +247,14 @@ class Signals(Comparison):
             return super().pairs(left, right, least)
         return Comparison.pairs(replace(self, cosine_threshold=-1.0), left, right, least)
 
+    def for_many_pairs(self) -> Comparison:
+        if self.measure.compares != VECTORS:
+            return self
+        rests = kernels.vector_rests(self.shingles, self.offsets, self.dimension)
+        return PrunedSignals(
+            self.shingles, self.offsets, self.dimension, self.threshold, rests=rests
+        )
+
     def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
         """Return the Jaccard similarity and the cosine of each pair, a row each.
 
@@ -258,6 +266,24 @@ class Signals(Comparison):
             self.shingles, self.offsets, self.dimension, left, right
         )
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrunedSignals(Signals):
+    """Vectors that are compared only as far as the rest of both can't be enough.
+
+    Attributes:
+        rests: What `kernels.vector_rests` returns.
+    """
+
+    rests: NDArray[np.float64]
+
+    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
+        bound = self.threshold if least is None else least
+        similarities: NDArray[Any] = kernels.cosine_pairs_pruned(
+            *self.arrays, self.rests, left, right, bound
+        )
+        return similarities
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,10 @@ def test_answer_in_memory_is_the_defined_one(
     assert got == defined(rows, asked, keep)
     for one in result.removed:
         if asked.role != "alone":
-            by_text, by_vector = one.similarity >= asked.threshold, (one.cosine or 0) >= asked.cosine
+            by_text, by_vector = (
+                one.similarity >= asked.threshold,
+                (one.cosine or 0) >= asked.cosine,
+            )
             names = {(True, False): "text", (False, True): "vector", (True, True): "both"}
             assert one.by == ("copy" if one.cosine is None else names[by_text, by_vector])
 

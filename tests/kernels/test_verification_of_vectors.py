@@ -69,6 +69,37 @@ def test_pairs_equal_their_twin(name, corpus, threshold, least):
         assert got == [text, twin.cosine(one[1], other[1])]
 
 
+@st.composite
+def close_vectors(draw):
+    """Vectors near one of few, so that cosines are at, just below and far below thresholds."""
+    dimension = draw(st.sampled_from([1, 3, 4, 7, 16, 33]))
+    chance = np.random.default_rng(draw(st.integers(0, 2**32)))
+    middles = chance.standard_normal((2, dimension))
+    noise = chance.standard_normal((8, dimension)) * draw(st.sampled_from([1e-8, 1e-3, 0.3, 2.0]))
+    scale = draw(st.sampled_from([1e-38, 1.0, 1e37]))
+    return (scale * (middles[chance.integers(0, 2, 8)] + noise)).astype(np.float32)
+
+
+@given(close_vectors(), st.data())
+def test_pruning_changes_no_cosine(vectors, data):
+    left, right = (side.ravel().astype(np.int64) for side in np.indices((len(vectors),) * 2))
+    cosines = compared("cosine", None, vectors, 0.0, 0.0).numbers(left, right)[:, 1]
+    reached = [cosine for cosine in cosines.tolist() if cosine >= 0.0]
+    threshold = data.draw(st.sampled_from([*reached, 0.0, 0.5, 0.99]))
+    comparison = compared("cosine", None, vectors, threshold, 0.0)
+    pruned = comparison.for_many_pairs()
+    assert pruned is not comparison
+    for least in (None, 0.0, 0.9):
+        want = comparison.pairs(left, right, least)
+        assert pruned.pairs(left, right, least).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("name", ["either", "both"])
+def test_only_vectors_alone_are_pruned(name):
+    comparison = compared(name, [{1}, {2}], np.eye(2, dtype=np.float32), 0.8, 0.9)
+    assert comparison.for_many_pairs() is comparison
+
+
 @measures
 @given(corpora())
 def test_every_pair_has_a_similarity_if_none_is_too_low(name, corpus):

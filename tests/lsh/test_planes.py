@@ -18,7 +18,7 @@ from neardup.lsh.planes import PlanePrediction, Planes, VectorCounts, plan_plane
 from neardup.reference import vectors as twin
 from neardup.sketch.hyperplane import quantise_centre, sign_words
 
-PLANTED = 4_000
+PLANTED = 3_000
 
 
 def contents_of(count, seed=1):
@@ -97,13 +97,20 @@ def test_a_given_centre_is_the_mean_of_unit_vectors():
 
 @pytest.fixture(scope="module")
 def embeddings():
-    found = WordVectors.fit(passages(), 64, words=2_000).embed(passages(40, 8))
+    found = WordVectors.fit(passages(), 64, words=2_000).embed(passages(40, 8)[:5_000])
     return found[found.any(axis=1)]
 
 
-@pytest.mark.parametrize("mean", [0.0, 0.3, 0.7])
-@pytest.mark.parametrize("cosine", [0.9, 0.95])
-@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize(
+    ("mean", "cosine", "centred"),
+    [
+        (0.0, 0.9, True),
+        (0.0, 0.95, False),
+        (0.3, 0.95, True),
+        (0.7, 0.95, True),
+        (0.7, 0.98, False),
+    ],
+)
 def test_plan_predicts_what_meets(embeddings, mean, cosine, centred):
     vectors = crowd(embeddings, mean) if mean else np.ascontiguousarray(embeddings)
     copies = plant_copies(vectors[:PLANTED], np.full(PLANTED, cosine))
@@ -113,19 +120,19 @@ def test_plan_predicts_what_meets(embeddings, mean, cosine, centred):
     planes = plan_planes(cosine, 0.99, counts, centre)
     predicted = PlanePrediction.of(planes, cosine, counts, centre)
     assert 0.99 <= predicted.recall < 0.992
-    keys = planes.keys(sign_words(every, centre, planes.bits, 2))
+    by_seed = [planes.keys(sign_words(every, centre, planes.bits, seed)) for seed in range(3)]
 
     def share_met(left, right):
-        return (keys[left] == keys[right]).any(axis=1).mean()
+        return np.mean([(keys[left] == keys[right]).any(axis=1).mean() for keys in by_seed])
 
     planted = np.arange(PLANTED)
     assert abs(share_met(planted, planted + len(vectors)) - predicted.recall) < 0.01
     products = np.triu(unit(vectors) @ unit(vectors).T, 1)
-    near = np.nonzero(np.abs(products - cosine) <= 0.04 * (1 - cosine))
-    assert len(near[0]) > 1_000
+    near = np.nonzero(np.abs(products - cosine) <= 0.1 * (1 - cosine))
+    assert len(near[0]) > 800
     assert abs(share_met(*near) - predicted.recall) < 0.01
     others = np.nonzero((products[:1_000] < cosine) & (products[:1_000] != 0))
-    chosen = np.random.default_rng(1).integers(0, len(others[0]), 200_000)
+    chosen = np.random.default_rng(1).integers(0, len(others[0]), 50_000)
     candidates = predicted.candidates / (len(every) * (len(every) - 1) / 2)
     met = share_met(others[0][chosen], others[1][chosen])
     assert met == pytest.approx(candidates, rel=0.5 if centred else 1.0, abs=1e-3)
@@ -145,13 +152,13 @@ def test_higher_recall_takes_more_work(embeddings):
     centre = counts.centre(64)
     seconds = [
         PlanePrediction.of(plan_planes(0.9, recall, counts, centre), 0.9, counts, centre).seconds
-        for recall in (0.5, 0.9, 0.99, 0.999)
+        for recall in (0.9, 0.999)
     ]
     assert seconds == sorted(seconds)
 
 
 def test_what_would_be_quadratic_is_refused_with_a_cosine_that_is_not():
-    counts = counted(np.random.default_rng(3).standard_normal((3_000, 96)).astype(np.float32))
+    counts = counted(np.random.default_rng(3).standard_normal((1_000, 96)).astype(np.float32))
     counts.documents = 200_000_000
     with pytest.raises(ParameterError) as refused:
         plan_planes(0.3, 0.99, counts, counts.centre(96))

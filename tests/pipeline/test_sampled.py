@@ -32,7 +32,12 @@ def test_decisions_of_sampled_documents_are_those_of_their_numbers() -> None:
     kept[[10, 15, 16]] = False
     documents, witnesses = np.array([3, 10, 15, 16]), np.zeros(4, np.int64)
     removed = RemovedBatch(
-        documents, witnesses, witnesses, np.array([0.1, 0.9, 0.8, 0.7]), np.ones(4, bool)
+        documents,
+        witnesses,
+        witnesses,
+        np.array([0.1, 0.9, 0.8, 0.7]),
+        np.ones(4, bool),
+        np.full(4, np.nan),
     )
     assert sample.decided({"first": 10, "second": 20}, kept, [removed]) == {
         "Latin": {"documents": 2, "kept": 1, "removed": 1, "median_similarity": 0.9},

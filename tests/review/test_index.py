@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.command_line import neardup, refused
+from support.redis_index import fresh_address
 from support.reviewer import DOCUMENTS, PORT, Reviewer
 
+from neardup.errors import UsageError
 from neardup.index.index import Index
 from neardup.review.desk import ReviewDesk
 from neardup.review.index_subject import IndexSubject
@@ -96,7 +98,30 @@ def test_what_is_no_subject_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     refused(neardup("review", tmp_path / "empty", "--no-open"), 2, "finished run")
     on_redis = neardup("review", "redis://127.0.0.1:1?name=posts", "--no-open")
-    refused(on_redis, 2, "a review is not supported for an index on Redis")
+    refused(on_redis, 2, "--store FOLDER")
+    refused(neardup("review", tmp_path, "--store", tmp_path), 2, "is for an index on Redis")
+
+
+def test_index_on_redis_is_reviewed(tmp_path):
+    address, store = fresh_address(), tmp_path / "decided"
+    with Index.open(address, keep_texts=True) as index:
+        for one in DOCUMENTS:
+            index.add(one["id"], one["text"])
+        with pytest.raises(UsageError, match="--store FOLDER"):
+            IndexSubject(index)
+        desk = ReviewDesk(IndexSubject(index, store), "ann", PORT)
+        desk.index.wait()
+        reviewer = Reviewer(desk)
+        assert "9 of 12 documents are copies" in reviewer.get("/")
+        assert "<ins>" in reviewer.get("/pair/0")
+        assert "It is a copy of a0" in reviewer.get("/document?id=a1&explain=1")
+        reviewer.decide("different", 0)
+        index.remove("a1")
+        assert "has changed since" in reviewer.get("/")
+        desk.close()
+    found = tmp_path / "decisions.jsonl"
+    ran = neardup("review", address, "--store", store, "--export", found)
+    assert ran.code == 0 and "1 decisions" in ran.err and '"different"' in found.read_text()
 
 
 def test_service_has_the_page_itself():

@@ -97,6 +97,21 @@ def test_numbers_that_are_none_are_refused(review, page, number):
     assert answer.status_code in (400, 404) and "not possible" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/decide", {"action": "same", "seen": 0}),
+        ("/decide", {"action": "same", "position": 0}),
+        ("/decide-cluster", {"action": "keep", "seen": 0}),
+        ("/bulk", {"action": "same", "least": 0, "most": 1}),
+    ],
+)
+def test_form_that_lacks_a_field_decides_nothing(review, path, fields):
+    reviewer = review()
+    assert "is not a number" in reviewer.send(path, 400, **fields)
+    assert reviewer.decisions() == []
+
+
 def test_queue_has_each_removal_once_however_many_are_equally_certain(make_run, review):
     text = " ".join(f"w{n}" for n in range(30))
     copies = [{"id": f"copy{n}", "text": f"{text} {'other ' * (n % 3)}"} for n in range(200)]

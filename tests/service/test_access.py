@@ -159,7 +159,7 @@ def test_documents_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
 
 def test_bytes_of_unpacked_bodies_count_against_the_rate_of_a_key(tmp_path: Path) -> None:
     first, second = key(tmp_path, "read"), key(tmp_path, "read", "write")
-    settings = ServiceLimits(key_byte_rate=10_000, burst_seconds=1)
+    settings = ServiceLimits(key_byte_rate=1_000, burst_seconds=1)
     packed = gzip.compress(json.dumps({"text": "a" * 60_000}).encode())
     kind = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     assert len(packed) < 1_000
@@ -167,7 +167,7 @@ def test_bytes_of_unpacked_bodies_count_against_the_rate_of_a_key(tmp_path: Path
         assert client.post("/v1/check", content=packed, headers=first | kind).status_code == 200
         refused = client.post("/v1/check", json={"text": "a"}, headers=first)
         assert (refused.status_code, refused.json()["error"]) == (429, "too_many_requests")
-        assert 4 <= int(refused.headers["retry-after"]) <= 6
+        assert 40 <= int(refused.headers["retry-after"]) <= 60
         assert "bytes" in refused.json()["message"]
         assert client.post("/v1/check", json={"text": "a"}, headers=second).status_code == 200
         assert any(line.get("bytes") == 60_012 for line in client.logged), "the log has the bytes"
@@ -206,13 +206,17 @@ def test_expired_key_is_refused_by_a_running_service(tmp_path: Path) -> None:
 def test_requests_count_against_the_rate_of_an_address(tmp_path: Path) -> None:
     header = key(tmp_path, "read")
     with serving(tmp_path, ServiceLimits(source_rate=1, burst_seconds=5)) as client:
-        found = [client.get("/v1/stats").status_code for _ in range(7)]
-        assert found == [401] * 5 + [429] * 2, "guessing keys is slowed down too"
+        begun, found = time.monotonic(), [401]
+        while found[-1] == 401 and len(found) < 60:
+            found.append(client.get("/v1/stats").status_code)
+        guesses, refilled = len(found) - 2, time.monotonic() - begun
+        assert found[-1] == 429, "guessing keys is slowed down too"
+        assert 5 <= guesses <= 5 + refilled
         assert client.get("/healthz").status_code == 200
         assert client.get("/v1/stats", headers=header).status_code == 200, "guesses lock nobody out"
         for _ in range(8):
             assert client.get("/metrics", headers=header).status_code == 200
-        assert client.get("/metrics").status_code == 429
+        assert 429 in [client.get("/metrics").status_code for _ in range(60)]
 
 
 def test_requests_beyond_the_limit_get_503(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
+from support.redis_index import fresh_address
 from support.reviewer import DOCUMENTS
 from support.serving import LOCAL, Served, serving
 
@@ -112,6 +113,14 @@ def test_service_without_keys_has_no_open_page(tmp_path):
         assert "neardup keys add" in service.get("/review/").text
         assert "scope admin" in log_in(service, "", 403)
         assert service.get("/v1/stats").status_code == 200
+
+
+def test_service_of_an_index_on_redis_says_where_its_page_is(tmp_path):
+    address = fresh_address()
+    with serving(address) as service:
+        answer = service.get("/review/login")
+        assert answer.status_code == 404 and "--store FOLDER" in answer.json()["message"]
+        assert "127.0.0.1" not in answer.text
 
 
 def test_forms_have_limits(served, keys):

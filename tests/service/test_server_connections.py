@@ -218,11 +218,14 @@ def test_upgrade_request_is_refused_and_not_read_as_an_empty_body(service: Runni
     answer = service.raw(REQUEST + upgrade + b'Content-Length: 14\r\n\r\n{"text":"a b"}')
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"without Upgrade" in answer
-    begun = time.monotonic()
-    plain = service.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"\r\n")
-    assert plain.startswith(b"HTTP/1.1 200 ")
-    assert b"connection: close" in plain
-    assert time.monotonic() - begun < 0.9  # sooner than keep_alive_seconds
+    taken = []
+    for _ in range(5):  # one of them is not disturbed by others on this machine
+        begun = time.monotonic()
+        plain = service.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"\r\n")
+        taken.append(time.monotonic() - begun)
+        assert plain.startswith(b"HTTP/1.1 200 ")
+        assert b"connection: close" in plain
+    assert min(taken) < 0.9  # sooner than keep_alive_seconds
 
 
 def test_trailers_are_bounded(service: Running) -> None:

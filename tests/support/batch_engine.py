@@ -21,6 +21,7 @@ from neardup.options import Options
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.job import Job
 from neardup.pipeline.run import run_job
+from neardup.vector_layout import columns_of_vectors
 
 Row = dict[str, Any]
 
@@ -88,7 +89,7 @@ def job(
         inputs=find_inputs([str(path) for path in inputs]),
         out=out,
         options=asked,
-        columns=columns,
+        columns=columns_of_vectors(asked, columns),
         workers=workers,
         budget=budget or Budget(1 << 30),
         shard=shard,

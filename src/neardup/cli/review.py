@@ -25,8 +25,8 @@ def review(
         str,
         argument(
             "RUN",
-            "The folder that neardup dedup or exact wrote; the folder of an index; or the address "
-            "of a service: http://HOST:PORT.",
+            "The folder that neardup dedup or exact wrote; the folder of an index, or its address "
+            "on Redis; or the address of a service: http://HOST:PORT.",
         ),
     ],
     export: Annotated[
@@ -49,6 +49,14 @@ def review(
     who: Annotated[
         str | None,
         option("NAME", "The name that decisions are stored under.", default="your login name"),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        option(
+            "FOLDER",
+            "Where the decisions about an index on Redis are stored: a folder for it alone.",
+            default="none",
+        ),
     ] = None,
     port: Annotated[
         int,
@@ -117,7 +125,7 @@ def review(
     asked = LabelRequest(label, seen, export_labels, labels_as, import_labels, agreement)
     if export is None and apply is None and not asked.ends:
         require_pages()
-    with _open_subject(where, key_file) as subject:
+    with _open_subject(where, key_file, store) as subject:
         if export is not None:
             from neardup.review.desk import open_journal
 
@@ -154,19 +162,24 @@ def _apply_decisions(subject: ReviewSubject, out: Path, key_file: Path | None) -
 
 
 @contextmanager
-def _open_subject(where: str, key_file: Path | None) -> Iterator[ReviewSubject]:
+def _open_subject(where: str, key_file: Path | None, store: Path | None) -> Iterator[ReviewSubject]:
     """Open a finished run, or an index to read."""
+    from neardup.errors import UsageError
     from neardup.index.folder import is_index
-    from neardup.index.redis_store.address import require_folder
+    from neardup.index.redis_store.address import is_redis
     from neardup.pipeline.output import is_run
     from neardup.pipeline.run_progress import no_run_error
 
-    folder = require_folder(where, "a review")
-    if is_index(folder):
-        from neardup.review.index_subject import IndexSubject
+    folder, on_redis = Path(where), is_redis(where)
+    if store is not None and not on_redis:
+        raise UsageError(f"--store is for an index on Redis: {where} has a folder for decisions")
+    if on_redis or is_index(folder):
+        from neardup.review.index_subject import NO_STORE, IndexSubject
 
+        if on_redis and store is None:
+            raise UsageError(NO_STORE)
         with open_to_read(where, key_file) as index:
-            yield IndexSubject(index)
+            yield IndexSubject(index, store)
     elif is_run(folder):
         from neardup.review.run_subject import RunSubject
 

@@ -37,6 +37,7 @@ MEANING: Final = {
     "ignored": "different lines are ignored",
     "key": "words are hashed with different keys",
     "weights": "shingles have different weights",
+    "vectors": "vectors have other dimensions, planes or centres",
 }
 """Field of a specification -> what a difference means."""
 

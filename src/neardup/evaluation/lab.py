@@ -24,7 +24,7 @@ from neardup.sketch import bulk
 from neardup.sketcher import Sketcher
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
-from neardup.verify import Comparison
+from neardup.verify import Exact, Weighed
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -106,7 +106,7 @@ class BucketedSample:
 
 def exact_verifier(
     shingles: Ragged, options: Options, weights: Any = None, copy: bool = True
-) -> Comparison:
+) -> Exact | Weighed:
     """Return a verifier by the documents' sets or bags of shingles.
 
     Args:

@@ -125,11 +125,13 @@ KERNELS = {
         "components_cosine",
         "components_either",
         "cosine_pairs",
+        "cosine_pairs_pruned",
         "either_pairs",
         "keep_both",
         "keep_cosine",
         "keep_either",
         "signal_numbers",
+        "vector_rests",
     ),
     "simhash": (
         "cell_weights",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ BINS: Final = 4_096
 """Agreements are counted in so many steps from 0 to 1."""
 TOGETHER: Final = 256
 """Rows of the sample that are multiplied with all of it at once."""
-NEAR: Final = 0.1
-"""Pairs are near the threshold if their cosine is within this share of its distance from 1."""
-LEAST_NEAR: Final = 500
-"""With fewer near pairs all sampled vectors count as likely to be in one."""
+NEAREST: Final = 1_024
+"""So many pairs of the sample, those nearest to the threshold, say where similar vectors are."""
 
 Shares = NDArray[np.float64]
 Rows = NDArray[np.float64]
@@ -65,11 +63,11 @@ class Agreements:
         return np.bincount(np.minimum(places.astype(np.int64), BINS - 1), minlength=BINS)
 
     @classmethod
-    def of_counts(cls, counts: NDArray[np.int64], total: int) -> Agreements:
+    def of_counts(cls, counts: NDArray[Any], total: int) -> Agreements:
         """Return the agreements of counted pairs.
 
         Args:
-            counts: What `count` returned.
+            counts: What `count` returned, or a sum of weights by the same steps.
             total: The number of all pairs.
         """
         there = np.flatnonzero(counts)
@@ -91,13 +89,17 @@ class Agreements:
 class Surroundings:
     """How the vectors of a sample lie around a centre.
 
+    Where pairs at the threshold are is only known of a sample that has some. Half of them count as
+    pairs of any two vectors that are equally far from the centre as one of the sample, as copies
+    are, half as being where the pairs of the sample are that are nearest to the threshold.
+
     Attributes:
-        depths: The squared distances from the centre of the two vectors of a pair near the
-            threshold, a row a pair, where the length of a vector is 1.
+        depths: The squared distances from the centre of the two vectors of such pairs, a row a
+            pair, where the length of a vector is 1: of the one half and of the other.
         others: In how many signs pairs agree that are below the threshold.
     """
 
-    depths: Shares
+    depths: tuple[Shares, ...]
     others: Agreements
 
     @classmethod
@@ -115,7 +117,8 @@ class Surroundings:
         vectors = sample.astype(np.float64)
         moved = vectors - centre
         squares = (moved**2).sum(axis=1)
-        counts, depths = np.zeros(BINS, np.int64), [np.empty((0, 2))]
+        counts = np.zeros(BINS, np.int64)
+        near, nearest = np.empty((0, 2)), np.empty(0)
         for start in range(0, len(vectors), TOGETHER):
             u, v = np.nonzero(
                 np.arange(len(vectors)) > np.arange(start, len(vectors))[:TOGETHER, None]
@@ -123,14 +126,16 @@ class Surroundings:
             raw = _cosines(vectors, start)[u, v]
             cosines = _cosines(moved, start)[u, v]
             counts += Agreements.count(cosines[raw < threshold])
-            near = np.abs(raw - threshold) <= NEAR * (1.0 - threshold)
-            depths.append(np.stack([squares[u[near] + start], squares[v[near]]], axis=1))
-        found = np.concatenate(depths)
-        if len(found) < LEAST_NEAR:
-            alone = squares if len(squares) else np.array([UNIT**2])
-            found = np.stack([alone, alone], axis=1)
+            nearest = np.concatenate([nearest, np.abs(raw - threshold)])
+            near = np.concatenate([near, np.stack([squares[u + start], squares[v]], axis=1)])
+            if len(nearest) > NEAREST:
+                chosen = nearest <= np.partition(nearest, NEAREST)[NEAREST]
+                near, nearest = near[chosen], nearest[chosen]
         total = len(vectors) * (len(vectors) - 1) // 2
-        return cls(found / UNIT**2, Agreements.of_counts(counts, total))
+        alone = squares if len(squares) else np.array([UNIT**2])
+        halves = [np.stack([alone, alone], axis=1), *([near] if len(near) else [])]
+        depths = tuple(half / UNIT**2 for half in halves)
+        return cls(depths, Agreements.of_counts(counts, total))
 
     def at(self, cosine: float) -> Agreements:
         """Return in how many signs pairs of a cosine agree.
@@ -138,11 +143,13 @@ class Surroundings:
         Args:
             cosine: Their cosine from the origin; the law of cosines says what it is from here.
         """
-        one, other = self.depths[:, 0], self.depths[:, 1]
-        lengths = np.sqrt(one * other)
-        apart = 2.0 - 2.0 * cosine
-        cosines = (one + other - apart) / np.where(lengths > 0.0, 2.0 * lengths, 1.0)
-        return Agreements.of_counts(Agreements.count(cosines), len(cosines))
+        apart, found = 2.0 - 2.0 * cosine, np.zeros(BINS)
+        for half in self.depths:
+            one, other = half[:, 0], half[:, 1]
+            lengths = np.sqrt(one * other)
+            cosines = (one + other - apart) / np.where(lengths > 0.0, 2.0 * lengths, 1.0)
+            found += Agreements.count(cosines) / len(half)
+        return Agreements.of_counts(found, len(self.depths))
 
 
 def _cosines(vectors: Rows, start: int) -> Rows:

@@ -1,7 +1,7 @@
 """The probability that vectors of a cosine share a band of planes, in a form that travels.
 
-`planes.py` predicts it from a sample. A run keeps some points of that curve; without a sample, it is
-that of planes through the origin.
+`planes.py` predicts it from a sample. A run keeps some points of that curve; without a sample, it
+is that of planes through the origin.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class PlaneCurve(Meeting):
     def probability(self, similarity: float) -> float:
         """Return the probability that two documents of this cosine share a bucket."""
         if self.points:
-            return float(np.interp(similarity, *zip(*self.points, strict=True)))
+            cosines, found = np.array(self.points).T
+            return float(np.interp(similarity, cosines, found))
         one_band = angle_agreement(min(similarity, 1.0)) ** self.planes.rows
         return 1.0 if one_band >= 1.0 else -math.expm1(self.planes.bands * math.log1p(-one_band))
 

@@ -31,7 +31,7 @@ SAMPLED: Final = 2_048
 """Vectors of a sample."""
 LEAST_CENTRED: Final = 100
 """Of fewer vectors the mean is no centre: near-duplicates would be on both sides of it."""
-SIGN_SECONDS: Final = 5e-11
+SIGN_SECONDS: Final = 1e-11
 """For one number of a vector and one plane; measured, as the next two, on one core."""
 KEY_SECONDS: Final = 1e-7
 """For a key of a document: made, sorted and found to be alone."""
@@ -241,11 +241,15 @@ class PlanePrediction(Meeting):
         return pairs * self.around.others.meet(self.planes.bands, self.planes.rows)
 
     @property
+    def key_seconds(self) -> float:
+        """The work of one core until all documents have their keys, about."""
+        signs = self.planes.bits * self.dimension * SIGN_SECONDS
+        return self.documents * (signs + self.planes.bands * KEY_SECONDS)
+
+    @property
     def seconds(self) -> float:
         """The work of one core, about."""
-        signs = self.planes.bits * self.dimension * SIGN_SECONDS
-        each = signs + self.planes.bands * KEY_SECONDS
-        return self.documents * each + self.candidates * PAIR_SECONDS
+        return self.key_seconds + self.candidates * PAIR_SECONDS
 
     @property
     def is_quadratic(self) -> bool:
@@ -304,7 +308,7 @@ def _best(
 ) -> PlanePrediction | None:
     """Return the plan of the least work, quadratic or not; None if no bands reach the recall."""
     around = Surroundings.measure(counts.sample, centre, threshold)
-    similar, found = around.at(threshold), []
+    similar, best = around.at(threshold), None
     for rows in range(1, MOST_ROWS + 1):
         low, high = 0, (most or MOST_PLANES) // rows
         if not high or similar.meet(high, rows) < recall:
@@ -314,8 +318,12 @@ def _best(
             enough = similar.meet(middle, rows) >= recall
             low, high = (low, middle) if enough else (middle, high)
         planes = Planes(high, rows)
-        found.append(PlanePrediction(planes, threshold, around, counts.documents, len(centre)))
-    return min(found, key=lambda plan: plan.seconds, default=None)
+        plan = PlanePrediction(planes, threshold, around, counts.documents, centre.size)
+        if best is None or plan.seconds < best.seconds:
+            best = plan
+        elif plan.key_seconds > best.seconds:
+            break  # more rows need more bands
+    return best
 
 
 def _suggest_cosine(

@@ -10,6 +10,7 @@ from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse_chunk
 from neardup.corpus.shards import cut_shards, read_stamp
 from neardup.errors import UsageError
+from neardup.explanation import describe_rule
 from neardup.formatting import format_bytes, format_count
 from neardup.pipeline.disk_estimate import estimate_disk
 from neardup.pipeline.job import Job
@@ -50,15 +51,22 @@ def describe_job(job: Job) -> str:
     while not place.exists():
         place = place.absolute().parent
     free = shutil.disk_usage(place).free
-    curve = job.options.meeting.probability(job.options.threshold)
+    options = job.options
+    signal = options.vectors
+    how = format_method(options, options.meeting.probability(options.threshold))
+    if signal is not None and signal.finds and signal.planes is None:
+        how = f"{describe_rule(options)}; the planes of vectors are planned when these are counted"
+    read = f"text: {job.columns.text}" if signal is None else f"vectors: {signal.column}"
+    if options.has_two_signals:
+        read = f"text: {job.columns.text}; {read}"
     lines = [
         f"inputs     {format_count(len(job.inputs), 'file')} ({_formats(job.inputs)}), "
         f"{format_bytes(sum(read_stamp(file)[0] for file in job.inputs))}, "
         f"{need.counted}",
         *(f"           {file.name}" for file in job.inputs[:LISTED_FILES]),
         *(["           ..."] if len(job.inputs) > LISTED_FILES else []),
-        f"options    {format_method(job.options, curve)}",
-        f"columns    text: {job.columns.text}; id: {job.columns.id or 'id, else file:row'}",
+        f"options    {how}",
+        f"columns    {read}; id: {job.columns.id or 'id, else file:row'}",
         f"disk       {need.space} while it runs, {format_bytes(free)} are free",
         f"writes     {kept}",
         "nothing was written: leave out --dry-run to run it",

@@ -39,6 +39,7 @@ def find_obstacle(job: Job, record: dict[str, Any]) -> str | None:
         f"version {record['version']} of neardup made it": record["version"] != neardup.__version__,
         "it had --against, which may have changed": bool(job.against),
         "it had --distinguish, by which documents are decided twice": job.columns.distinguishes,
+        "it had two signals, of which it wrote both": job.options.has_two_signals,
         "it had --merge-rows": job.merge_rows,
         "it had --pairs, which compares all": job.pairs,
         "inputs have the same name": len(set(names)) < len(names),

@@ -159,7 +159,7 @@ class RunComparison:
             sizes = np.concatenate([one.sizes for one in rows])
             offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
             data = np.concatenate([one.data for one in rows])
-            return self.options.exact(data, offsets, self.sketcher.frequencies.weights)
+            return self.options.comparison(data, offsets, self.sketcher.frequencies.weights)
         packed = [pack_signatures(sketch.signatures, self.options.spec) for sketch in sketches]
         return self.options.estimated(np.concatenate(packed))
 

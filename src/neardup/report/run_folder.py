@@ -362,7 +362,7 @@ def _optional_whole(value: Any) -> int | None:
 Row = dict[str, Any]
 
 BATCH: Final = 1 << 16
-MAY_BE_NULL: Final = {"text", "decision"}
+MAY_BE_NULL: Final = {"text", "cosine", "by", "decision"}
 
 
 class RunTable:

@@ -69,7 +69,7 @@ def show_cluster(visit: Visit) -> Response:
     if (waiting := wait_for_index(visit, "clusters")) is not None:
         return waiting
     cluster = find_cluster(visit, number)
-    start = visit.number("start")
+    start = visit.number("start", 0)
     copies = visit.desk.index.copies(number, start, COPIES + 1)
     shown, more = copies[:COPIES], len(copies) > COPIES
     made = visit.desk.journal.about([copy.called for copy in shown], cluster.called)

@@ -70,7 +70,7 @@ def show_clusters(visit: Visit) -> Response:
     order, source = visit.query.get("order", "size"), visit.query.get("source", "")
     if order not in ORDERS:
         raise ReviewRefusal(400, f"clusters are sorted by {', '.join(ORDERS)}: choose one of them")
-    start = visit.number("start")
+    start = visit.number("start", 0)
     found = visit.desk.index.clusters(order, source, start)
     shown, more = found[:PAGE], len(found) > PAGE
     rows = _rows(visit, shown)

@@ -26,7 +26,7 @@ KEYS: Final = (KeyHelp("]", "the next page"), KeyHelp("[", "the page before"))
 
 def show_decisions(visit: Visit) -> Response:
     """Show the decisions, the last first."""
-    journal, start = visit.desk.journal, visit.number("start")
+    journal, start = visit.desk.journal, visit.number("start", 0)
     found = journal.recent(start, SHOWN + 1)
     counts = journal.counts()
     total = sum(counts.values())

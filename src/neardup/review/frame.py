@@ -95,7 +95,8 @@ class ReviewFrame:
             Html('<meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html('<meta name="color-scheme" content="light dark">'),
-            tag("title", f"{heading} · {self.title} · neardup review"),
+            # Strangers, who have no name yet, don't learn what is reviewed.
+            tag("title", " · ".join([heading, *([self.title] if who else []), "neardup review"])),
             _head_link("icon", self.url("static/icon.svg")),
             _head_link("stylesheet", self.url("static/page.css")),
             _head_link("stylesheet", self.url("static/review.css")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from neardup.errors import UsageError
@@ -10,7 +11,7 @@ from neardup.formatting import format_similarity
 from neardup.index.answer import DocumentCluster, ListedCluster
 from neardup.index.explain import ComparedDocument, DocumentExplanation
 from neardup.index.index import Index
-from neardup.index.redis_store.address import require_folder
+from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.report.html import name
 from neardup.review.row_spans import RowSpan
 from neardup.review.run_index import ReviewIndex
@@ -23,24 +24,34 @@ from neardup.review.subject import (
     TableBatch,
 )
 
+NO_STORE: Final = (
+    "an index on Redis has no folder for the decisions of its review: give one with neardup review "
+    "ADDRESS --store FOLDER"
+)
 PAGE: Final = 1_000
 """Clusters, and copies of a cluster, that are read at once."""
 
 
 class IndexSubject:
-    """An index in a folder, as `ReviewSubject` describes it.
+    """An index, as `ReviewSubject` describes it.
 
     Args:
         index: The open index. It may be written to meanwhile: the list of clusters stays as it was.
+        store: The folder where the review of an index on Redis stores its files; others have one.
 
     Raises:
-        UsageError: the index has no folder.
+        UsageError: neither has a folder.
     """
 
-    def __init__(self, index: Index) -> None:
-        folder = require_folder(index.path, "a review")
+    def __init__(self, index: Index, store: Path | None = None) -> None:
         self.opened = index
-        self.name, self.folder = folder.resolve().name, folder / REVIEW_FOLDER
+        if not is_redis(index.path):
+            folder = Path(index.path)
+            self.name, self.folder = folder.resolve().name, folder / REVIEW_FOLDER
+        elif store is not None:
+            self.name, self.folder = RedisAddress.parse(str(index.path)).name, store
+        else:
+            raise UsageError(NO_STORE)
         self.threshold = index.options.threshold
         self.fingerprint: str | None = None
         self.tables = IndexTables(index, self.name)
@@ -108,8 +119,11 @@ class IndexTables:
         self._index, self._name = index, name
 
     def identify(self) -> str:
-        """Return the generation and the number of the last change."""
-        return f"{self._index.generation} {self._index.sequence}"
+        """Return the generation, the number of the last change and that of the documents.
+
+        On Redis a removal has no number.
+        """
+        return f"{self._index.generation} {self._index.sequence} {len(self._index)}"
 
     def source_of(self, file: str) -> str:
         """Return the index itself: it does not know where its documents came from."""

@@ -74,16 +74,16 @@ class Visit:
         """Return a form that changes something, as `ReviewFrame.form` does."""
         return self.desk.frame.form(path, self.session.form_token, *content, class_=class_)
 
-    def number(self, name: str, default: int = 0, most: int = 1 << 53) -> int:
+    def number(self, name: str, default: int | None = None, most: int = 1 << 53) -> int:
         """Return a whole number of the path, the form or the query.
 
         Args:
             name: The name of the parameter.
-            default: What it is if it was not sent.
+            default: What it is if it was not sent; without one that is refused.
             most: The largest number that is accepted.
         """
         given = self.path.get(name) or self.form.get(name) or self.query.get(name)
-        text = given or str(default)
+        text = given or ("" if default is None else str(default))
         if not (text.isascii() and text.isdigit()) or len(text) > 16 or int(text) > most:
             raise ReviewRefusal(400, f"{name} is not a number from 0 to {most:,}: follow a link")
         return int(text)

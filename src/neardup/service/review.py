@@ -17,11 +17,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from neardup.index.redis_store.address import is_redis
 from neardup.report.html import note, tag
 from neardup.review.application import create_review, set_session
 from neardup.review.desk import ReviewDesk
 from neardup.review.frame import field
-from neardup.review.index_subject import IndexSubject
+from neardup.review.index_subject import NO_STORE, IndexSubject
 from neardup.review.visits import ReviewPage, ReviewRefusal
 from neardup.service.access import REVIEW_PATH, RateBuckets
 from neardup.service.api_keys import ADMIN, ApiKey, ApiKeys
@@ -117,6 +118,8 @@ class ServiceReview:
             record.body_read |= not message.get("more_body", False)
             return message
 
+        if is_redis(self._service.index.path):
+            raise ReviewRefusal(404, f"there is no such page: {NO_STORE}")
         app = await self._prepare()
         await app(scope, receive_in_time, send)
 

@@ -347,8 +347,9 @@ def test_a_counter_that_went_back(monkeypatch: pytest.MonkeyPatch) -> None:
         assert index.verify() == []
 
 
-def test_the_error_of_a_server_is_the_error_of_a_request() -> None:
+def test_the_error_of_a_server_is_the_error_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault does not end the writer: what comes later is served."""
+    monkeypatch.setattr(shared_generation, "LEASE_SECONDS", 20.0)
     address = fresh_address()
     with Index.open(address, **SMALL) as index:
         generation = index._opened.generation
@@ -363,4 +364,4 @@ def test_the_error_of_a_server_is_the_error_of_a_request() -> None:
         generation._buckets.append = original
         begun = time.monotonic()
         assert index.add("a", TEXT).status == "new"
-        assert time.monotonic() - begun < 0.5, "nobody waits for the number that was given up"
+        assert time.monotonic() - begun < 10, "nobody waits for the number that was given up"

@@ -45,7 +45,6 @@ NOT_ON_REDIS: Final = {
     "another specification": "make another index (?name=NAME) with it, and add the files again",
     "an increment (-o)": "run neardup dedup --against the index, then add what was kept",
     "vectors": "make the index in a folder",
-    "a review": "neardup index export it, neardup index import that into a folder, and review this",
 }
 """What an index on Redis can't do, and the cure; docs/cluster.md lists it."""
 

@@ -60,11 +60,12 @@ def wait_until_on_disk(servers: Servers, written: Collection[Server]) -> None:
 
 def _save(servers: Servers, server: Server) -> None:
     """Have a server write a snapshot, and wait for it."""
-    client = servers._client(server)
     for wanted in (False, True):  # one may be under way that began too early
         if wanted:
-            client.execute_command("BGSAVE")
-        while (about := client.info("persistence"))["rdb_bgsave_in_progress"]:
+            servers.ask(server, lambda client: client.execute_command("BGSAVE"))
+        while (about := servers.ask(server, lambda client: client.info("persistence")))[
+            "rdb_bgsave_in_progress"
+        ]:
             time.sleep(PAUSE)
     if about["rdb_last_bgsave_status"] != "ok":
         raise OutputError(
@@ -75,11 +76,18 @@ def _save(servers: Servers, server: Server) -> None:
 def _configurations(
     servers: Servers,
 ) -> Iterator[tuple[Server, Mapping[str, str] | None]]:
-    names = ("maxmemory-policy", "appendonly", "appendfsync", "save")
-    for server in servers.masters:
+
+    def settings(client: Any) -> Any:
         try:
-            listed = servers._client(server).execute_command("CONFIG GET", *names)
+            return client.execute_command(
+                "CONFIG GET", "maxmemory-policy", "appendonly", "appendfsync", "save"
+            )
         except servers._redis.exceptions.ResponseError:  # not allowed, as many providers have it
+            return None
+
+    for server in servers.masters:
+        listed = servers.ask(server, settings)
+        if listed is None:
             yield server, None
             continue
         if not isinstance(listed, dict):

@@ -123,15 +123,27 @@ class Servers:
         replies: dict[Server, T] = {}
         for server in self.masters:
             try:
-                replies[server] = ask(self._client(server))
-            except self._lost() as error:
-                self._disconnect_idle(server)
+                replies[server] = self.ask(server, ask)
+            except ServersUnavailable:
                 self.refresh()
                 if server in self.masters:
-                    raise self._unavailable(self._translated(error)) from None
-            except self._redis.exceptions.ResponseError as error:
-                raise self._refused(server, error) from None
+                    raise
         return replies
+
+    def ask(self, server: Server, question: Callable[[Any], T]) -> T:
+        """Return what a client of redis-py for one server answers; once, nothing is repeated.
+
+        Args:
+            server: The server.
+            question: What is asked of the client.
+        """
+        try:
+            return question(self._client(server))
+        except self._lost() as error:
+            self._disconnect_idle(server)
+            raise self._unavailable(self._translated(error)) from None
+        except self._redis.exceptions.ResponseError as error:
+            raise self._refused(server, error) from None
 
     def close(self) -> None:
         """Close all connections."""
@@ -213,6 +225,8 @@ class Servers:
             connection.disconnect()
         self._put_back(server, idle)
         self._client(server).connection_pool.disconnect(inuse_connections=False)
+        if self._slots is not None:  # the others are asked first who has taken over from it
+            self._known = sorted(self._known, key=lambda each: each == server)
 
     def _read(
         self,
@@ -320,11 +334,6 @@ class Servers:
                     self._require_single(client)
                     self._known = [server, *(each for each in self._known if each != server)]
                     return
-                if self.address.database:
-                    raise UsageError(
-                        f"{self.address}: a cluster has no database {self.address.database}: "
-                        "leave it out, and give the index another name (?name=NAME)"
-                    )
                 self._take_slots(client.execute_command("CLUSTER SLOTS"), server)
                 return
             except self._lost() as error:
@@ -356,7 +365,7 @@ class Servers:
             )
         found = [server for server in slots if server is not None]
         self._slots = found
-        self._known = [*dict.fromkeys([*found, *self._known])]
+        self._known = [*dict.fromkeys([asked, *found, *self._known])]
 
     def refresh(self) -> None:
         """Look where the slots are now; if no server answers, go on with what is known."""
@@ -417,6 +426,11 @@ class Servers:
             return OutputError(
                 f"{where} has no memory left (maxmemory): nothing was written; give it more, or "
                 "add servers"
+            )
+        if text.startswith(("SELECT is not allowed", "DB index is out of range")):
+            return UsageError(
+                f"{self.address}: there is no database {self.address.database} ({text[:200]}): "
+                "leave it out, and give the index another name (?name=NAME)"
             )
         if "MISCONF" in text:
             return OutputError(f"{where} can't save its data ({text}): mend its disk")

@@ -74,7 +74,7 @@ class ComparePairs:
         """Return the comparison of documents, which are in ascending order."""
         rows, options = self.sets.gather(documents), self.options
         if options.verify == "exact":
-            return options.exact(rows.data, rows.offsets, self.weights)
+            return options.comparison(rows.data, rows.offsets, self.weights)
         return options.estimated(rows.data.reshape(-1, packed_shape(options.spec)[0]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from pathlib import Path
@@ -115,6 +115,18 @@ def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, ob
         "exact": batch.exact,
         **{name: spread_to_known(known, values) for name, values in named.items()},
     }
+
+
+def map_decisive(
+    batches: Iterable[RemovedBatch], options: Options | None
+) -> Iterator[RemovedBatch]:
+    """Yield removed documents with the similarity that decided: of vectors, if texts did not."""
+    for batch in batches:
+        if options is None or not options.has_two_signals:
+            yield batch
+            continue
+        by_vector = (batch.similarity < options.threshold) & ~np.isnan(batch.cosine)
+        yield replace(batch, similarity=np.where(by_vector, batch.cosine, batch.similarity))
 
 
 def signal_columns(options: Options, batch: RemovedBatch) -> dict[str, object]:
@@ -273,7 +285,7 @@ def write_kept_files(
 def sample_clusters(
     folder: Path,
     catalogue: Catalogue,
-    verdicts: RemovedDocuments,
+    verdicts: Iterable[RemovedBatch],
     largest: list[tuple[int, int]],
 ) -> list[tuple[str, str, float]]:
     """Write samples.parquet: documents of the largest clusters, each with its kept document first.
@@ -431,5 +443,5 @@ def write_tables(
     by_earlier = write_removed(folder, catalogue, verdicts, first_new, overrides, options)
     largest = write_clusters(folder, catalogue, verdicts, SAMPLED_CLUSTERS)
     reasons = write_rejected(folder, catalogue, sketches)
-    examples = sample_clusters(folder, catalogue, verdicts, largest)
+    examples = sample_clusters(folder, catalogue, map_decisive(verdicts, options), largest)
     return TableSummary(reasons, name_largest(catalogue, largest), examples, by_earlier)
