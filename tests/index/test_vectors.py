@@ -122,9 +122,7 @@ def test_query_is_answered_as_the_next_document(
     documents=CORPORA,
     changes=st.lists(st.tuples(st.integers(0, 13), st.none() | st.tuples(WORDS, VECTORS))),
 )
-@example(
-    documents=[("a b c", EAST), ("d c b a", EAST), ("d c b a", NORTH)], changes=[(1, None)]
-)
+@example(documents=[("a b c", EAST), ("d c b a", EAST), ("d c b a", NORTH)], changes=[(1, None)])
 def test_every_copy_has_a_living_witness_after_removals_and_replacements(
     asked: Signals,
     documents: list[tuple[str, list[float]]],
@@ -256,9 +254,7 @@ def test_document_of_the_same_text_with_another_vector(tmp_path: Path) -> None:
 
 
 def test_texts_are_kept_beside_vectors(tmp_path: Path) -> None:
-    with Index.open(
-        tmp_path, vectors="v", cosine=0.9, dimension=3, keep_texts=True
-    ) as index:
+    with Index.open(tmp_path, vectors="v", cosine=0.9, dimension=3, keep_texts=True) as index:
         index.add_batch(["1", "2"], ["its text", None], vectors=[EAST, NORTH])  # type: ignore[list-item]
         assert (index.text("1"), index.text("2")) == ("its text", None)
 

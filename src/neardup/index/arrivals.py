@@ -36,7 +36,6 @@ from neardup.sketcher import (
     keep_apart,
     pack_vectors,
 )
-from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 
 Groups = Sequence[str | None] | None

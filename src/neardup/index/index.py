@@ -186,7 +186,7 @@ class Index:
         if is_redis(path):
             address = RedisAddress.parse(str(path))
             if dimension is not None or any(name in options for name in VECTOR_NAMES):
-                raise not_on_redis(address, "vectors")
+                raise not_on_redis(address, "an option of vectors")
             if memory is not None:
                 raise ParameterError(
                     "memory is that of the tables of an index in a folder: leave it out, servers "

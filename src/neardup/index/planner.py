@@ -509,9 +509,7 @@ class CommitPlanner:
         found = {at: moved[content] for at, content in enumerate(contents) if content in moved}
         found |= self.view.rows_by_content(words, excluded)
         return {
-            at: Judgement(row.number, 1.0, 1)
-            if row.witness is None
-            else _judgement(row)
+            at: Judgement(row.number, 1.0, 1) if row.witness is None else _judgement(row)
             for at, row in found.items()
         }
 

@@ -243,9 +243,7 @@ def _workplace(where: OpenIndex | str | Path, has_texts: bool) -> Iterator[_Work
             source = Store(path / listed.current / folder.STORE, read_only=True)
             stack.callback(source.close)
         place = _Workplace(path, live, source, listed, False)
-        require_texts_alone(
-            place.settings.options, "another specification", "build another index"
-        )
+        require_texts_alone(place.settings.options, "another specification", "build another index")
         if not (has_texts or place.settings.keep_texts):
             _require_no_documents(path, source)
         if live is None and not place.settings.keep_texts:

@@ -232,7 +232,7 @@ class Store:
         columns = PLAIN + (self.version == WITH_VECTORS)
         places = ",".join("?" * (columns + 1))
         self._writer.executemany(
-            f"INSERT INTO documents VALUES({places})",  # noqa: S608
+            f"INSERT INTO documents VALUES({places})",
             [(*row[:columns], row.sum) for row in listed],
         )
         self._record(ADDED, [row.number for row in listed])

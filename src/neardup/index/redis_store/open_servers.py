@@ -76,7 +76,7 @@ def check_settings(
 def new_index(address: RedisAddress, settings: IndexSettings) -> Iterator[SharedLoader]:
     """Make an index of what the block loads; no other process opens it before the block ends."""
     if settings.options.vectors is not None:
-        raise not_on_redis(address, "vectors")
+        raise not_on_redis(address, "an option of vectors")
     servers = connect(address)
     try:
         if not create_index(servers, settings, loading=True):
