@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -89,7 +90,7 @@ def test_answers_are_those_of_a_run(
     with TemporaryDirectory() as folder:
         with opened(folder, asked) as index:
             got: Row = {}
-            for start, end in zip(places, places[1:], strict=False):
+            for start, end in pairwise(places):
                 part = rows[start:end]
                 if part:
                     answers = add(index, part)
@@ -151,7 +152,7 @@ def test_every_copy_has_a_living_witness_after_removals_and_replacements(
 def assert_witnessed(index: Index, asked: Signals, rows: dict[str, Row]) -> None:
     """Each copy, or an earlier document of equal content, is similar to its kept witness."""
     alone = {id: index.get(id) for id in rows}
-    order = sorted(rows, key=lambda id: alone[id].number)  # type: ignore[union-attr]
+    order = sorted(rows, key=lambda name: alone[name].number)  # type: ignore[union-attr]
     first: dict[Any, str] = {}
     for id in order:
         row, document = rows[id], alone[id]
@@ -173,9 +174,8 @@ def assert_witnessed(index: Index, asked: Signals, rows: dict[str, Row]) -> None
             {"planes": "1x1"} if asked.role != "unless" else {}
         )
         every |= {} if asked.role == "alone" else {"bands": 12, "rows": 1}
-        with TemporaryDirectory() as folder:
-            with Index.open(folder, dimension=3, **every) as other:
-                again = add(other, [dict(one, id=str(n)) for n, one in enumerate(pair)])[1]
+        with TemporaryDirectory() as folder, Index.open(folder, dimension=3, **every) as other:
+            again = add(other, [dict(one, id=str(n)) for n, one in enumerate(pair)])[1]
         if again.status == "duplicate":  # they meet by these tables, too
             assert numbers_of(again)[1:] == found[1:]
 

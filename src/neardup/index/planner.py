@@ -303,7 +303,7 @@ class CommitPlanner:
         known = None
         whole = contents
         if ids and self._shares_texts:
-            whole, known = self._whole_documents(ids, contents, arrivals, stored)
+            whole, known = self._whole_documents(contents, arrivals, stored)
         kinds = sort_arrivals(ids, whole, stored, replacing=requests[0].replace, known=known)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         latest = [kinds.last.get(at, at) for at in kinds.fresh]
@@ -322,7 +322,7 @@ class CommitPlanner:
         return Addition(requests, plan, kinds)
 
     def _whole_documents(
-        self, ids: list[str], contents: Sequence[bytes], arrivals: Arrivals, stored: dict[str, Row]
+        self, contents: Sequence[bytes], arrivals: Arrivals, stored: dict[str, Row]
     ) -> tuple[list[bytes], dict[str, bytes]]:
         """Return content and vector of each arrival, and of the stored documents by id.
 
@@ -484,7 +484,7 @@ class CommitPlanner:
 
     def _heirs(self, removed: dict[int, Row]) -> dict[int, Row]:
         """Return the copies that had the decision of a removed document with the same text."""
-        first = {row.content: row.number for row in reversed(sorted(removed.values()))}
+        first = {row.content: row.number for row in sorted(removed.values(), reverse=True)}
         contents = np.frombuffer(b"".join(first), np.uint64).reshape(-1, 2)
         listed = {number for same in self.view.tables.with_contents(contents) for number in same}
         rows = self.view.store.rows(sorted(listed - set(removed)))

@@ -50,7 +50,8 @@ async def add_documents(
 
     Args:
         request: the request that has sent them.
-        documents: all with a text or a vector, or all with a signature. One without an id gets a random id.
+        documents: all with a text or a vector, or all with a signature. One without an id gets a
+            random id.
         replace: whether they replace documents with the same ids.
     """
     service = request.service
