@@ -1,6 +1,6 @@
 """Measure recall and precision on labelled sets, and write the tables.
 
-    python benches/quality.py --data DIR [--only default,tuned,chosen,languages]
+    python benches/quality.py --data DIR [--only default,tuned,chosen,languages,signals]
 
 Each set at the default operating point and at a tuned one. Tuned: the pairs are halved by a hash of
 their ids. On the first half, the shingle with the best F1 over all thresholds is chosen, and of
@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import second_signal
 import xxhash
 from table import Figure, Row, section
 
@@ -170,6 +171,17 @@ def languages(data: Path) -> Figure:
     return Figure("By language: debian_install_guide", about, rows)
 
 
+def signals(data: Path) -> Figure:
+    """Texts, vectors, either and both."""
+    rows = []
+    for each in labelled_sets(data):
+        if each.name in second_signal.SETS:
+            halves = each.half(0), each.half(1)
+            rows += second_signal.rows_of(each.name, each.corpus, halves)
+    about = "cosines chosen on one half of the pairs, scored on the other one, and the reverse"
+    return Figure("Texts, vectors, either and both", about, rows)
+
+
 def by_both(labelled: Labelled, point: dict[str, Any]) -> Row:
     """The default and the tuned operating point in one row."""
     usual, other = labelled.measured(labelled.golden), labelled.measured(labelled.golden, **point)
@@ -215,7 +227,13 @@ def share(found: Share) -> str:
     return f"{found.value:.3f} ({found.low:.3f}-{found.high:.3f})"
 
 
-FIGURES = {"default": default, "tuned": tuned, "chosen": chosen, "languages": languages}
+FIGURES = {
+    "default": default,
+    "tuned": tuned,
+    "chosen": chosen,
+    "languages": languages,
+    "signals": signals,
+}
 
 
 def main() -> None:

@@ -144,6 +144,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "cosine": {"vectors": "embedding", "cosine": 0.8},
     "also": {"also": "embedding:0.9"},
     "unless": {"unless": "embedding:0.9"},
+    "embed": {"embed": "model:embed", "cosine": 0.9},
     "planes": {"also": "embedding:0.9", "planes": "12x9"},
     "centre": {"also": "embedding:0.9", "centre": "none"},
 }
@@ -157,7 +158,7 @@ def test_changed_option_is_in_run_json(name: str, tmp_path: Path) -> None:
         record = describe_run(job, RunCounts(0, 0, 0, RoundTally()))
         return record["spec"], record["parameters"]
 
-    left_out = {name, "bands", "rows"} | ({"cosine"} if name == "vectors" else set())
+    left_out = {name, "bands", "rows"} | ({"cosine"} if name in ("vectors", "embed") else set())
     without = {key: value for key, value in CHANGES[name].items() if key not in left_out}
     if name == "cosine":
         without["cosine"] = 0.9

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from neardup import cluster, kernels
 from neardup.cluster import DROPPED, KEPT, REJECTED, FullBucket, KeepList, Pairs
 from neardup.corpus.documents import Columns, Documents, concat_keep, join_names
+from neardup.corpus.embedding import embed_all
 from neardup.corpus.frames import DocumentData, read_data, require_rereadable
 from neardup.errors import ParameterError
 from neardup.explanation import PairFacts, has_direction
@@ -60,6 +61,8 @@ from neardup.vector_layout import (
 )
 from neardup.verify import Comparison, Exact
 
+MATRIX = "matrix"
+"""The name of vectors that are passed as a matrix, in other options."""
 MAX_PAIRS = 10_000_000
 
 Candidates = tuple[Integers, Integers, Buckets, Any]
@@ -450,6 +453,25 @@ def find_frequencies(
     return counts.freeze()
 
 
+def check_matrix(matrix: NDArray[Any], options: Options) -> None:
+    """Raise `ParameterError` unless a matrix can be the vectors of documents.
+
+    Args:
+        matrix: The matrix.
+        options: The options of the run, which must use it.
+    """
+    if options.vectors is None or options.vectors.column != MATRIX:
+        raise ParameterError(
+            f"matrix has the vectors of the documents: pass cosine=T, also='{MATRIX}:T' or "
+            f"unless='{MATRIX}:T' with it, and no other column of vectors"
+        )
+    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+        raise ParameterError(
+            "matrix must be a NumPy array of numbers with a row for each document: convert it with "
+            "numpy.asarray"
+        )
+
+
 def find_layout(
     read: Callable[[Columns], Iterable[Documents]], options: Options, columns: Columns
 ) -> tuple[Options, Columns, VectorCentre]:
@@ -486,6 +508,7 @@ def dedup(
     yes: bool = False,
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
+    matrix: NDArray[Any] | None = None,
     key: bytes | Key | None = None,
     **options: Unpack[MatchingOptions],
 ) -> Result:
@@ -507,6 +530,8 @@ def dedup(
         decisions: What people decided about documents and pairs, which goes before the comparison:
             a file that `neardup review` has exported, or `neardup.decisions.Decision` objects.
         same_ids: Obey decisions that were made about other documents: each id names the same one.
+        matrix: The vectors of the documents if they are not in a column, a row for each: with
+            `cosine`, `also="matrix:T"` or `unless="matrix:T"`.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         **options: The matching options, which determine what counts as similar and which copy is
             kept; see docs/command-line.md.
@@ -521,9 +546,14 @@ def dedup(
     [Removed(id=1, witness=0, similarity=1.0, exact=True, cluster=0)]
     """
     secret = to_key(key)
-    if isinstance(data, np.ndarray) and data.ndim == 2 and options.get("cosine") is not None:
-        options.setdefault("vectors", "vectors")  # a matrix has no other columns
+    if options.get("cosine") is not None and options.get("embed") is None:
+        if matrix is not None:
+            options.setdefault("vectors", MATRIX)
+        elif isinstance(data, np.ndarray) and data.ndim == 2:
+            options.setdefault("vectors", "vectors")  # a matrix has no other columns
     chosen = Options.of(key=secret, **options)
+    if matrix is not None:
+        check_matrix(matrix, chosen)
     said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
         said.check_documents("decisions", None)
@@ -545,11 +575,20 @@ def dedup(
     counts_texts = chosen.strip.lines is not None or chosen.weights == "tf-idf"
     if counts_texts or chosen.vectors is not None:
         require_rereadable(data)
-    ignored = find_ignored_lines(lambda: read_data(data, columns), chosen, secret)
+    rows = matrix
+    if chosen.vectors is not None and chosen.vectors.embed is not None:
+        if columns.tokens:
+            raise ParameterError("embed needs texts, not token ids: pass the vectors as matrix=")
+        rows = embed_all(chosen.vectors.embed, read_data(data, columns))
+
+    def read(at: Columns) -> Iterator[Documents]:
+        return read_data(data, at, rows)
+
+    ignored = find_ignored_lines(lambda: read(columns), chosen, secret)
     chosen = chosen.ignoring(ignored.digest)
-    frequencies = find_frequencies(lambda: read_data(data, columns), chosen, ignored, secret)
+    frequencies = find_frequencies(lambda: read(columns), chosen, ignored, secret)
     chosen = chosen.weighing(frequencies.stated)
-    chosen, columns, centre = find_layout(lambda at: read_data(data, at), chosen, columns)
+    chosen, columns, centre = find_layout(read, chosen, columns)
     sketcher = Sketcher(
         chosen.spec,
         ignored,
@@ -563,7 +602,7 @@ def dedup(
     ids: list[pa.Array | list[Any]] = []
     sources: list[pa.Array] = []
     first = FirstDocuments(chosen.spec)
-    for documents in read_data(data, columns):
+    for documents in read(columns):
         corpus.add(documents, sketcher(documents))
         ids.append(documents.ids)
         sources.append(documents.sources)

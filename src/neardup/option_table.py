@@ -357,7 +357,8 @@ class VectorOptions(TypedDict, total=False):
         str | None,
         Option(
             "The column of the documents' vectors, such as embeddings, by which alone they are "
-            "compared; needs --cosine.",
+            "compared; needs --cosine. Or an .npy file, whose rows belong to the documents of all "
+            "inputs in their order.",
             otherwise="none",
             metavar="COLUMN",
             common=True,
@@ -391,6 +392,16 @@ class VectorOptions(TypedDict, total=False):
             otherwise="none",
             metavar="COLUMN:T",
             panel=KEPT,
+            common=True,
+        ),
+    ]
+    embed: Annotated[
+        str | None,
+        Option(
+            "Make the vectors by this Python function, which gets a list of texts and returns a "
+            "row of numbers for each; with --cosine, --also embed:T or --unless embed:T.",
+            otherwise="none",
+            metavar="MODULE:FUNCTION",
             common=True,
         ),
     ]
@@ -495,7 +506,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions, excluded=_NO_VECTORS),
-    "neardup.evaluate": Place(MatchingOptions, excluded=_NO_VECTORS),
+    "neardup.evaluate": Place(MatchingOptions),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS
     ),
@@ -515,7 +526,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup evaluate": Place(
         MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, **_NO_VECTORS},
+        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS},
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),

@@ -423,6 +423,11 @@ class Options:
         return replace(self, vectors=replace(self.vectors, threshold=-1.0))
 
     @property
+    def of_texts(self) -> Options:
+        """These options, by which texts are compared without their vectors."""
+        return replace(self, vectors=None, spec=replace(self.spec, vectors=""))
+
+    @property
     def has_two_signals(self) -> bool:
         """Whether documents are compared by their shingles and by their vectors."""
         return self.vectors is not None and not self.spec.of_vectors

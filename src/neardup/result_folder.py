@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,7 @@ class _ResultLookup:
         rows = take_rows(self._data, positions)
         texts = [
             cut_text(text.as_py())
-            for batch in read_data(rows, self.result.columns)
+            for batch in read_data(rows, replace(self.result.columns, vectors=None))
             for text in batch.texts
         ]
         return make_strings([texts[n] for n in place.tolist()])

@@ -8,6 +8,7 @@ settled the centre and the number of planes already.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Columns, Documents
+from neardup.corpus.documents import MATRIX_ENDING, Columns, Documents
 from neardup.corpus.vectors import with_dimension
 from neardup.errors import ParameterError, UsageError
 from neardup.framing import seal, unseal
@@ -30,7 +31,6 @@ from neardup.spec import Spec
 from neardup.text.shingle import hash_unit_sequences
 from neardup.vector_signal import NO_CENTRE
 
-ENDING = ".npy"
 MAGIC = b"ndl1" + bytes(4)
 HEAD = 16
 WORD = 64
@@ -202,8 +202,8 @@ def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"--centre {name}: can't be read as an {ENDING} file ({type(error).__name__}): give "
-            "one with the numbers of a vector, or none"
+            f"--centre {name}: can't be read as an {MATRIX_ENDING} file ({type(error).__name__}): "
+            "give one with the numbers of a vector, or none"
         ) from None
     is_vector = getattr(values, "shape", None) == (dimension,)
     if not is_vector or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
@@ -222,11 +222,12 @@ def columns_of_vectors(options: Options, columns: Columns) -> Columns:
         columns: The columns without it.
     """
     signal = options.vectors
-    if signal is None:
+    if signal is None or signal.embed is not None:  # which is read when they are made
         return columns
+    is_file = signal.column.endswith(MATRIX_ENDING)
     return replace(
         columns,
-        vectors=signal.column,
+        vectors=os.path.abspath(signal.column) if is_file else signal.column,
         textless=options.spec.of_vectors,
         vectors_option=signal.option,
     )

@@ -21,6 +21,8 @@ from neardup.spec import check_number, suggest_share
 Role: TypeAlias = Literal["alone", "also", "unless"]
 ALONE, ALSO, UNLESS = "alone", "also", "unless"
 NO_CENTRE: Final = "none"
+EMBED: Final = "embed"
+"""The option of a function that makes vectors, and the name of these in other options."""
 MEASURE_OF: Final = {ALONE: "cosine", ALSO: "either", UNLESS: "both"}
 """Role -> the name of the measure by which documents are compared."""
 ASSUMED: Final = Planes(32, 16)
@@ -43,6 +45,7 @@ class VectorSignal:
         centre: The file of the centre that is subtracted from vectors, or `none`; None for their
             mean.
         points: Of the curve by which the planes find vectors, if these were counted.
+        embed: The function that makes the vectors of texts, MODULE:FUNCTION; the column is EMBED.
     """
 
     column: str
@@ -51,6 +54,7 @@ class VectorSignal:
     planes: Planes | None = None
     centre: str | None = None
     points: tuple[tuple[float, float], ...] = ()
+    embed: str | None = None
 
     @property
     def option(self) -> str:
@@ -82,7 +86,17 @@ class VectorSignal:
             "cosine": self.threshold,
             "planes": planes,
             "centre": self.centre,
+            **({} if self.embed is None else {"embed": self.embed}),
         }
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that ask for it, planes and centre as they are."""
+        rest = {"planes": self.stated["planes"], "centre": self.centre} if self.finds else {}
+        asked = {"vectors": self.column, "cosine": self.threshold}
+        if self.role != ALONE:
+            asked = {self.option: f"{self.column}:{self.threshold!r}"}
+        return asked | {name: value for name, value in rest.items() if value is not None}
 
     @classmethod
     def of_stated(
@@ -104,6 +118,7 @@ class VectorSignal:
             None if planes is None else parse_planes(planes),
             stated["centre"],
             tuple((float(cosine), float(found)) for cosine, found in points),
+            stated.get("embed"),
         )
 
 
@@ -114,12 +129,22 @@ def take_signal(given: dict[str, Any]) -> VectorSignal | None:
         given: Options by name, all with a value.
     """
     asked = {name: given.pop(name) for name in options_of(VectorOptions) if name in given}
+    embed = asked.get(EMBED)
+    if embed is not None and "vectors" in asked:
+        raise ParameterError("--embed makes the vectors: leave out --vectors")
+    if embed is not None and "cosine" in asked:
+        asked["vectors"] = EMBED
     roles = [name for name in ("vectors", ALSO, UNLESS) if name in asked]
     if len(roles) > 1:
         raise ParameterError(
             f"a run uses vectors in one way: give one of {' and '.join(map(_flag, roles))}"
         )
     if not roles:
+        if embed is not None:
+            raise ParameterError(
+                f"--embed needs to know what the vectors decide: give --cosine T, --{ALSO} "
+                f"{EMBED}:T or --{UNLESS} {EMBED}:T"
+            )
         for name in asked:
             raise ParameterError(
                 f"{_flag(name)} is about vectors: give their column with --vectors COLUMN"
@@ -141,6 +166,8 @@ def take_signal(given: dict[str, Any]) -> VectorSignal | None:
                 f"--cosine is for --vectors: write the threshold as --{name} COLUMN:0.95"
             )
         column, threshold = _parse_column(name, asked[name])
+    if embed is not None and column != EMBED:
+        raise ParameterError(f"--embed makes the vectors: write --{name} {EMBED}:{threshold:g}")
     if name == UNLESS:
         for option in ("planes", "centre"):
             if option in asked:
@@ -149,7 +176,7 @@ def take_signal(given: dict[str, Any]) -> VectorSignal | None:
                 )
     role: Role = "alone" if name == "vectors" else "also" if name == ALSO else "unless"
     planes = parse_planes(asked["planes"]) if "planes" in asked else None
-    return VectorSignal(column, role, threshold, planes, asked.get("centre"))
+    return VectorSignal(column, role, threshold, planes, asked.get("centre"), embed=embed)
 
 
 def _flag(name: str) -> str:

@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from support.sizes import full
 
+from neardup.corpus.columnar import read_batches
 from neardup.corpus.documents import Columns
+from neardup.corpus.inputs import find_inputs
 from neardup.errors import ColumnError, InputError, NeardupError, UsageError
 
 Read = Callable[..., Any]
@@ -192,3 +194,16 @@ def test_flipped_bits_never_crash(tmp_path: Path, read: Read, name: str, flips: 
         (tmp_path / name).write_bytes(broken)
         with contextlib.suppress(NeardupError):
             read(tmp_path / name)
+
+
+def test_a_large_parquet_file_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "large.parquet"
+    numbers = random.Random(1).randbytes(1 << 24)
+    pieces = pa.array([numbers[n : n + 1024] for n in range(0, len(numbers), 1024)])
+    pq.write_table(pa.table({"text": pieces}), path, row_group_size=1024, use_dictionary=False)
+    (file,) = find_inputs([path])
+    pool = pa.default_memory_pool()
+    before, most = pool.bytes_allocated(), 0
+    for _ in read_batches(file, 1 << 16):
+        most = max(most, pool.bytes_allocated() - before)
+    assert 0 < most < path.stat().st_size / 3

@@ -20,8 +20,9 @@ from neardup.corpus.column_check import find_dimension
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import find_inputs
-from neardup.corpus.read import chunks_of, count_rows, parse_chunk
-from neardup.corpus.vector_files import VectorFile, attach_all, attach_rows
+from neardup.corpus.read import chunks_of, count_rows, parse_chunk, parse_rows
+from neardup.corpus.shards import Reading, cut_shards, place_shards
+from neardup.corpus.vector_files import VectorFile, VectorWriter, attach_all, attach_rows
 from neardup.corpus.vectors import ALL_ZEROS, MOST_NUMBERS, NOT_FINITE
 from neardup.errors import InputError, UsageError
 
@@ -199,3 +200,40 @@ def test_unusable_rows_are_rejected(tmp_path: Path) -> None:
     (batch,) = read_data(list("abcdefgh"), Columns(vectors="v.npy"), file)
     assert batch.rejected == {1: ALL_ZEROS, 5: NOT_FINITE}
     assert batch.texts.null_count == 2
+
+
+@pytest.mark.parametrize("parts", [[3, 3], [0, 3], [0, 0, 3, 0], [3], [0], []])
+def test_a_file_is_written_row_by_row(tmp_path: Path, parts: list[int]) -> None:
+    path = tmp_path / "v.npy"
+    writer = VectorWriter(path)
+    expected = []
+    for place, width in enumerate(parts):
+        rows = np.full((2, width), place + 1, np.float32)
+        writer.add(rows)
+        expected.append(rows if width else np.zeros((2, 3), np.float32))
+    assert not path.exists()
+    writer.close()
+    file = VectorFile.open(path)
+    assert file.shape == (2 * len(parts), 3 if any(parts) else 1)
+    if any(parts):
+        assert np.array_equal(file[:], np.concatenate(expected))
+    assert not file[:].any() or any(parts)
+
+
+def test_shards_find_the_vectors_of_their_documents(tmp_path: Path) -> None:
+    files = find_inputs(write_all(tmp_path))
+    path = save(tmp_path / "v.npy")
+    columns = find_dimension(files, Columns(vectors=str(path)))
+    shards = cut_shards(files, Reading(columns, chunk=8, shard=16))
+    counts = [shard.count() for shard in shards]
+    assert len(shards) > 4 and sum(counts) == 8
+    placed = place_shards(shards, counts, VectorFile.open(path))
+    chunks = [chunk for shard in placed for chunk in shard.chunks()]
+    batches = [parse_chunk(chunk, columns) for chunk in chunks]
+    expected = np.where(np.isin(np.arange(8), [1, 3])[:, None], 0, MATRIX)
+    assert np.array_equal(matrix_of(batches), expected)
+    for chunk, batch in zip(chunks, batches, strict=True):
+        last = np.array([len(batch) - 1])
+        (vector,) = matrix_of([parse_rows(chunk, columns, last, len(batch))])
+        assert np.array_equal(vector, matrix_of([batch])[-1])
+    assert placed[0].rest_from(0).beside is None

@@ -30,6 +30,7 @@ def run(reviewer: Reviewer) -> Path:
 
 def test_a_person_decides_and_applies(reviewer: Reviewer, run: Path) -> None:
     assert "Nothing is decided yet" in reviewer.get("/apply")
+    assert "can't be applied" not in reviewer.get("/")
     reviewer.decide("different", 0)
     assert 'href="/apply"' in reviewer.get("/decisions")
     page = reviewer.get("/apply")
@@ -54,6 +55,20 @@ def test_contradictions_are_not_applied(reviewer: Reviewer) -> None:
     (one,) = reviewer.desk.journal.recent(0, 1)
     reviewer.desk.journal.decide([NewDecision("different", one.a, one.b, one.cluster)], "bob")
     assert "contradict" in reviewer.send("/apply", 400, folder="decided")
+
+
+def test_a_run_that_no_decision_changes_says_so_before_anybody_decides(
+    make_run: Callable[..., Path], review: Callable[..., Reviewer]
+) -> None:
+    made = make_run(DOCUMENTS, "--cluster", "components")
+    reviewer = review(made)
+    assert "can't be applied to it: its clusters are components" in reviewer.get("/")
+    reviewer.decide("different", 0)
+    page = reviewer.get("/apply")
+    assert "can't be applied" in page and 'name="folder"' not in page
+    exact = made.parent / "exact"
+    assert neardup("exact", made.parent / "texts.jsonl", "-o", exact, "--quiet").code == 0
+    assert "it removed identical documents alone" in review(exact).get("/")
 
 
 def test_a_failure_is_told(reviewer: Reviewer, run: Path) -> None:

@@ -89,6 +89,17 @@ def test_cookie_and_forms_are_those_of_the_page(served, keys):
     assert "default-src 'none'" in policy and "unsafe" not in policy
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_cookie_is_sent_by_tls_alone_where_the_browser_came_by_tls(served, keys, scheme):
+    """Also if the proxy that ends TLS does not say so."""
+    origin = {"origin": LOCAL.replace("http", scheme)}
+    answer = served.post(
+        "/review/login", data={"key": keys["boss"]}, headers=origin, follow_redirects=False
+    )
+    assert answer.status_code == 303
+    assert ("secure" in answer.headers["set-cookie"].lower()) == (scheme == "https")
+
+
 def test_session_ends_with_logout_and_with_its_key(served, keys, tmp_path):
     log_in(served, keys["boss"])
     thief = TestClient(served.app, LOCAL, cookies=dict(served.cookies), follow_redirects=False)

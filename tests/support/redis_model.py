@@ -261,6 +261,7 @@ class World:
             patch.setattr(module, "time", self.scheduler)
         patch.setattr(enrolment, "random", random.Random(seed))
         patch.setattr(enrolment, "TIDY_SECONDS", self.chance.choice([0.0, 0.01, 0.1]))
+        patch.setattr(removal, "JUDGED_TOGETHER", 256 if seed % 3 == 0 else 1 + seed % 3)
         patch.setattr(buckets, "LOAD", 2)
         patch.setattr(buckets, "FEWEST_SPLITS", 1)
         patch.setattr(buckets, "AT_ONCE", 7 if seed % 4 == 3 else buckets.AT_ONCE)

@@ -206,8 +206,8 @@ def evaluate(
         if out is not None:
             write_evaluation(evaluation, out, golden, run, gates)
     print_evaluation(evaluation, out, quiet, as_json)
-    better = best_options(evaluation, point)
-    if corpus and better is not None and not (quiet or as_json or run or service):
+    better = None if run or service else best_options(evaluation, point)
+    if corpus and better is not None and not (quiet or as_json):
         print_next(["neardup", "dedup", *corpus, "-o", "OUT"], text, id, input_options, better)
     missed = [gate for gate in gates if not gate.met]
     for gate in missed:
@@ -326,12 +326,11 @@ def best_options(evaluation: Evaluation, point: dict[str, Any]) -> dict[str, Any
     sweep = evaluation.sweep
     if sweep is None or sweep.advised is None or sweep.advised_as_good is None:
         return None
-    now = point.get("threshold", default_of("threshold"))
+    name = "cosine" if evaluation.of_vectors else "threshold"
+    now = point[name] if evaluation.of_vectors else point.get(name, default_of(name))
     low, high = sweep.advised_as_good
     best = now if low <= now <= high else sweep.advised
-    return {name: value for name, value in point.items() if name not in LAYOUT} | {
-        "threshold": best
-    }
+    return {one: value for one, value in point.items() if one not in LAYOUT} | {name: best}
 
 
 def width() -> int:

@@ -61,7 +61,25 @@ def read_batches(
 
 def open_parquet(file: InputFile) -> pq.ParquetFile:
     """Open a Parquet file with a buffer, so that a column chunk need not fit into memory."""
-    return pq.ParquetFile(_opened(file), buffer_size=_BUFFER, page_checksum_verification=True)
+    return pq.ParquetFile(
+        _opened(file),
+        buffer_size=_BUFFER,
+        pre_buffer=False,  # which would read all column chunks at once
+        page_checksum_verification=True,
+    )
+
+
+def count_parquet_rows(file: InputFile, groups: tuple[int, int] | None = None) -> int:
+    """Return the number of rows of a Parquet file, as it states it.
+
+    Args:
+        file: The file.
+        groups: The row groups to count, from and to; by default all.
+    """
+    with name_read_errors(file), open_parquet(file) as parquet:
+        layout = parquet.metadata
+        wanted = range(*(groups or (0, layout.num_row_groups)))
+        return sum(layout.row_group(number).num_rows for number in wanted)
 
 
 def arrow_schema(file: InputFile) -> pa.Schema:

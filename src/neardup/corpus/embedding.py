@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from operator import attrgetter
@@ -38,6 +38,31 @@ class VectorStore(Protocol):
 
     def store(self, digests: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
         """Store vectors, a row for each digest."""
+
+
+class VectorMemory:
+    """A `VectorStore` in memory."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[bytes, NDArray[np.float32]] = {}
+
+    def find(self, digests: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
+        """Return the vectors that are known, by the place of their digest.
+
+        Args:
+            digests: The digests of texts.
+        """
+        known = self._vectors
+        return {row: known[digest] for row, digest in enumerate(digests) if digest in known}
+
+    def store(self, digests: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
+        """Store vectors.
+
+        Args:
+            digests: The digests of their texts.
+            vectors: A row for each.
+        """
+        self._vectors |= zip(digests, vectors, strict=True)
 
 
 def import_function(name: str) -> EmbedFunction:
@@ -100,6 +125,25 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
+def embed_all(name: str, batches: Iterable[Documents]) -> NDArray[np.float32]:
+    """Return the vectors that a function makes, a row for each document; zeros for rejected ones.
+
+    Args:
+        name: The function, MODULE:FUNCTION.
+        batches: All documents.
+    """
+    embedding = Embedding(name, import_function(name), VectorMemory())
+    found = [embedding.rows(documents) for documents in batches]
+    dimension = embedding.dimension or 1
+    return np.concatenate(
+        [np.zeros((0, dimension), np.float32)]
+        + [
+            rows if rows.shape[1] else np.zeros((len(rows), dimension), np.float32)
+            for rows in found
+        ]
+    )
+
+
 class Embedding:
     """Gives documents the vectors of their texts. Not for several threads at once.
 
@@ -120,6 +164,15 @@ class Embedding:
         """Return documents with their vectors; those without a usable one are rejected.
 
         Args:
+            documents: The documents.
+        """
+        matrix = self.rows(documents)
+        return add_vectors(documents, convert_matrix(matrix, matrix.shape[1]))
+
+    def rows(self, documents: Documents) -> NDArray[np.float32]:
+        """Return what the function makes of documents, zeros for rejected ones.
+
+        Args:
             documents: The documents; the texts of rejected ones are not used.
         """
         texts = documents.texts.to_pylist()
@@ -127,8 +180,7 @@ class Embedding:
         matrix = self.embed([texts[row] for row in rows])
         whole = np.zeros((len(texts), matrix.shape[1]), np.float32)
         whole[rows] = matrix
-        vectors = convert_matrix(whole, matrix.shape[1])
-        return add_vectors(documents, vectors)
+        return whole
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, a row for each; they may have NaN.

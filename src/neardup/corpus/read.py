@@ -57,6 +57,7 @@ from neardup.corpus.streams import (
     read_range,
 )
 from neardup.corpus.urls import is_url
+from neardup.corpus.vector_files import RowsBeside
 from neardup.errors import UsageError
 
 # Python objects of one chunk should fit into the processor's cache: with 4 MB chunks, parsing
@@ -81,6 +82,7 @@ class Chunk:
         rejected: Rows that were rejected when the file was cut, with the reason of each.
         unread: How many records or members before or between its rows are no rows, by reason.
         stored: The number of bytes on disk that were read for it.
+        beside: Where its vectors are, if they are in a file of their own.
     """
 
     files: tuple[InputFile, ...]
@@ -90,6 +92,7 @@ class Chunk:
     rejected: dict[int, str] = field(default_factory=dict)
     unread: dict[str, int] = field(default_factory=dict)
     stored: int = 0
+    beside: RowsBeside | None = None
 
 
 Part = tuple[int, int] | None
@@ -307,7 +310,8 @@ def parse_chunk(chunk: Chunk, columns: Columns) -> Documents:
     """Return the documents of a chunk; `columns` are those that `read_chunks` was called with."""
     file = chunk.files[0]
     with name_read_errors(file):
-        return _name_encoding(file, READERS[file.format].parse(chunk, columns))
+        documents = _name_encoding(file, READERS[file.format].parse(chunk, columns))
+    return documents if chunk.beside is None else chunk.beside.attach(documents, columns)
 
 
 def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size: int) -> Documents:
@@ -317,7 +321,9 @@ def parse_rows(chunk: Chunk, columns: Columns, rows: npt.NDArray[np.int64], size
     """
     file = chunk.files[0]
     with name_read_errors(file):
-        return _name_encoding(file, READERS[file.format].pick(chunk, columns, rows, size))
+        picked = READERS[file.format].pick(chunk, columns, rows, size)
+        documents = _name_encoding(file, picked)
+    return documents if chunk.beside is None else chunk.beside.attach(documents, columns, rows)
 
 
 def _name_encoding(file: InputFile, documents: Documents) -> Documents:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from neardup.corpus.columnar import row_group_sizes
+from neardup.corpus.columnar import count_parquet_rows, row_group_sizes
 from neardup.corpus.documents import Columns
 from neardup.corpus.format_table import BYTE_RANGES
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import CHUNK, Chunk, chunks_of, read_chunks
+from neardup.corpus.read import CHUNK, Chunk, chunks_of, count_rows, read_chunks
 from neardup.corpus.streams import changed_error, name_read_errors
+from neardup.corpus.vector_files import RowsBeside, VectorFile
 from neardup.errors import InputError
 
 SHARD = 64 << 20
@@ -45,13 +46,24 @@ class Shard:
     stamps: tuple[Stamp, ...]
     reading: Reading
     part: tuple[int, int] | None = None
+    beside: RowsBeside | None = None
+    """Where the vectors of its documents are, if they are in a file of their own."""
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the shard's records in chunks for the workers."""
         columns, size = self.reading.columns, self.reading.chunk
         if self.part is None:
-            return chunks_of(self.files, columns, size)
-        return read_chunks(self.files[0], columns, size, self.part)
+            chunks = chunks_of(self.files, columns, size)
+        else:
+            chunks = read_chunks(self.files[0], columns, size, self.part)
+        return chunks if self.beside is None else place_chunks(chunks, self.beside)
+
+    def count(self) -> int:
+        """Return the number of its documents, also of those that will be rejected."""
+        if len(self.files) == 1 and self.files[0].format == "parquet":
+            return count_parquet_rows(self.files[0], self.part)
+        reading = replace(self.reading, columns=Columns(textless=True))
+        return sum(map(count_rows, replace(self, reading=reading, beside=None).chunks()))
 
     def check(self) -> None:
         """Raise `InputError` if a file has changed since the shard was cut."""
@@ -72,8 +84,11 @@ class Shard:
         """Return the rest of the shard from about a stored byte on.
 
         It begins with a line, a row group or a file; with the file that has the byte, if that can
-        be read only from its beginning.
+        be read only from its beginning. Vectors beside are left out: which document is the first
+        is not known.
         """
+        if self.beside is not None:
+            return replace(self, beside=None).rest_from(offset)
         if self.part is not None:
             if self.files[0].row.cut_by == BYTE_RANGES:
                 return replace(self, part=(self.part[0] + offset, self.part[1]))
@@ -96,6 +111,33 @@ class Shard:
         if self.part is not None:
             return f"{first}, {self.files[0].row.cut_by} {self.part[0]} to {self.part[1]}"
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def place_chunks(chunks: Iterable[Chunk], beside: RowsBeside) -> Iterator[Chunk]:
+    """Yield consecutive chunks with the places of their vectors.
+
+    Args:
+        chunks: The chunks.
+        beside: The place of the first one's vectors.
+    """
+    for chunk in chunks:
+        yield replace(chunk, beside=beside)
+        beside = replace(beside, start=beside.start + count_rows(chunk))
+
+
+def place_shards(shards: Sequence[Shard], counts: Sequence[int], file: VectorFile) -> list[Shard]:
+    """Return the shards with the places of their vectors, whose rows are in the same order.
+
+    Args:
+        shards: The shards.
+        counts: The number of documents of each.
+        file: The vectors of all their documents.
+    """
+    starts = accumulate(counts, initial=0)
+    return [
+        replace(shard, beside=RowsBeside(file, start))
+        for shard, start in zip(shards, starts, strict=False)
+    ]
 
 
 def _place(sizes: list[int], offset: int) -> int:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from neardup.corpus.documents import Columns, Documents, blank_rows, empty_strings
 from neardup.corpus.vectors import MOST_NUMBERS, add_vectors, convert_matrix, with_dimension
 from neardup.errors import InputError, UsageError
+
+EMBEDDED_FILE: Final = "embedded.npy"
+"""The name of a file, in a work folder, of vectors that a function made."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,61 @@ class VectorFile:
             )
 
 
+class VectorWriter:
+    """Writes an .npy file row by row, which gets its name when it is closed.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._beside = path, path.with_name(f".{path.name}.tmp")
+        self._count = self._dimension = 0
+        handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(handle, "wb")
+
+    def add(self, rows: NDArray[np.float32]) -> None:
+        """Write more rows; those without numbers become zeros.
+
+        Args:
+            rows: The rows: all of one dimension, or of none.
+        """
+        if rows.shape[1] and not self._dimension:
+            self._dimension = rows.shape[1]
+            self._write_header()
+            self._write_zeros(self._count)
+        if rows.shape[1]:
+            self._file.write(rows.astype("<f4", copy=False).tobytes())
+        else:
+            self._write_zeros(len(rows))
+        self._count += len(rows)
+
+    def close(self) -> None:
+        """Complete the file; without any vector, its rows have one number."""
+        if not self._dimension:
+            self._dimension = 1
+            self._write_header()
+            self._write_zeros(self._count)
+        self._file.seek(0)
+        self._write_header()
+        self._file.close()
+        self._beside.replace(self._path)
+
+    def _write_zeros(self, count: int) -> None:
+        zeros = bytes(4 * self._dimension)
+        for _ in range(count if self._dimension else 0):
+            self._file.write(zeros)
+
+    def _write_header(self) -> None:
+        # NumPy leaves room for any number of rows.
+        header = {
+            "descr": "<f4",
+            "fortran_order": False,
+            "shape": (self._count, self._dimension),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
 VectorRows: TypeAlias = NDArray[Any] | VectorFile
 """A matrix with a row for each document."""
 
@@ -129,6 +187,40 @@ def attach_rows(documents: Documents, rows: NDArray[Any], columns: Columns) -> D
         texts = blank_rows(empty_strings(len(documents)), documents.rejected)
         documents = replace(documents, texts=texts)
     return add_vectors(documents, convert_matrix(rows, columns.dimension))
+
+
+@dataclass(frozen=True)
+class RowsBeside:
+    """Where the vectors of consecutive documents are.
+
+    Attributes:
+        file: The file.
+        start: The row of the first document.
+    """
+
+    file: VectorFile
+    start: int
+
+    @property
+    def stated(self) -> list[Any]:
+        """What the vectors of documents depend on, for the keys of files that are made of them."""
+        return [os.fsencode(self.file.path.absolute()).hex(), self.file.stamp, self.start]
+
+    def attach(
+        self, documents: Documents, columns: Columns, rows: NDArray[np.int64] | None = None
+    ) -> Documents:
+        """Return documents with their vectors.
+
+        Args:
+            documents: The documents.
+            columns: The columns that were asked for.
+            rows: Which of the consecutive documents they are, ascending; by default all.
+        """
+        if rows is None:
+            found = self.file[self.start : self.start + len(documents)]
+        else:
+            found = self.file[self.start + rows]
+        return attach_rows(documents, found, columns)
 
 
 def attach_all(

@@ -9,6 +9,7 @@ bucket.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import Columns, Documents, join_names
+from neardup.corpus.documents import MATRIX_ENDING, Columns, Documents, join_names
 from neardup.corpus.frames import require_rereadable
 from neardup.corpus.inputs import FileOptions, InputOptions, find_inputs, split_options
 from neardup.errors import ParameterError, UsageError
@@ -44,6 +45,7 @@ from neardup.evaluation.results import Case, Evaluation, Losses, Rand
 from neardup.evaluation.sample import choose_among
 from neardup.evaluation.scores import (
     Scores,
+    ThresholdSweep,
     adjusted_rand,
     components,
     note_easy_labels,
@@ -59,13 +61,14 @@ from neardup.evaluation.systems import (
 )
 from neardup.explanation import is_by_distance
 from neardup.formatting import format_count
-from neardup.in_memory import find_frequencies, find_ignored_lines
+from neardup.in_memory import find_frequencies, find_ignored_lines, find_layout
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import given_options
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import KEYED
+from neardup.vector_layout import columns_of_vectors
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -157,7 +160,7 @@ def evaluate(
     if corpus is not None:
         chosen = _options(operating_point if finished is None else finished.operating_point)
         columns = Columns(text=join_names(text), id=id)
-        point, profile = _read_corpus(
+        point, profile = read_point(
             labelled, corpus, columns, input_options, chosen, sample, workers, progress
         )
     used, notes = _usable(labelled, point, finished)
@@ -200,6 +203,11 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     if chosen.get("hash") == KEYED:
         del chosen["hash"]
     options = Options.of(**chosen)
+    if options.vectors is not None and options.vectors.column.endswith(MATRIX_ENDING):
+        raise ParameterError(
+            f"evaluate reads vectors from a column, not from {options.vectors.column}: put them "
+            "beside the texts, or make a run and evaluate it (--run) without the corpus"
+        )
     if options.spec.unit == "token":
         raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
     if options.distinguish.columns:
@@ -210,7 +218,7 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     return options
 
 
-def _read_corpus(
+def read_point(
     labelled: LabelledPairs,
     corpus: Any,
     columns: Columns,
@@ -219,8 +227,19 @@ def _read_corpus(
     sample: int,
     workers: int,
     progress: Progress,
-) -> tuple[OperatingPoint, CorpusProfile]:
-    """Read the corpus once: sketch its golden documents and make its profile."""
+) -> tuple[OperatingPoint, CorpusProfile | None]:
+    """Read the corpus once: sketch its golden documents and make its profile.
+
+    The profile is that of the texts; documents that are vectors alone have none.
+    """
+    columns = columns_of_vectors(options, columns)
+    if options.vectors is not None:
+        require_rereadable(corpus)
+
+    def first(at: Columns) -> Iterator[Documents]:
+        return (batch for batch, _ in reader(corpus, at, input_options, workers, SILENT)())
+
+    options, columns, centre = find_layout(first, options, columns)
     read = reader(corpus, columns, input_options, workers, progress)
 
     def documents() -> Iterator[Documents]:
@@ -233,10 +252,24 @@ def _read_corpus(
     frequencies = find_frequencies(documents, options, ignored)
     options = options.weighing(frequencies.stated)
     numbers = options.distinguish.numbers
-    sketcher = Sketcher(options.spec, ignored, None, frequencies, numbers=numbers)
-    finder = GoldenFinder(labelled.ids)
-    chosen = choose_among(finder.watch(read()), sample, SEED, options.spec)
-    profile = CorpusProfile.of(chosen, options, sketcher)
+    finder, profile = GoldenFinder(labelled.ids), None
+    watched = finder.watch(read())
+    if options.spec.of_vectors:
+        deque(watched, maxlen=0)
+    else:
+        of_texts = options.of_texts
+        chosen = choose_among(watched, sample, SEED, of_texts.spec)
+        sketcher = Sketcher(of_texts.spec, ignored, None, frequencies, numbers=numbers)
+        profile = CorpusProfile.of(chosen, of_texts, sketcher)
+    sketcher = Sketcher(
+        options.spec,
+        ignored,
+        None,
+        frequencies,
+        numbers=numbers,
+        centre=centre,
+        vetoes=options.vetoes_by_vectors,
+    )
     return OperatingPoint.of(options, finder.result(), sketcher, workers), profile
 
 
@@ -314,18 +347,22 @@ def _measure(
     predicted = judge.duplicates(a, b)
     if len(used) and not predicted.any():
         notes.append("no pair was judged to be a duplicate: precision is undefined")
-    similarity = met = similar = None
+    similarity = cosine = decisive = met = similar = None
     if point is not None:
-        similarity = point.similarity(a, b)
+        similarity, cosine = point.similarity(a, b), point.cosines(a, b)
+        decisive = point.decisive(similarity, cosine)
         by_bands = not (isinstance(judge, RunSystem) and judge.of_copies)
         met = point.met(a, b) if by_bands else None
         if by_bands and not is_by_distance(point.options):
-            similar = similarity >= point.options.threshold
+            similar = decisive >= point.options.threshold
             if len(used) and not similar.any():
                 notes.append("no pair reaches the threshold: recall by similarity is undefined")
-            notes += note_easy_labels(
-                similarity, label, point.options.spec.shingle, point.options.threshold, FEW
-            )
+            if point.options.vectors is None:
+                notes += note_easy_labels(
+                    similarity, label, point.options.spec.shingle, point.options.threshold, FEW
+                )
+            if cosine is not None:
+                notes.append(describe_vectors(point.options, similarity, cosine, label))
     notes += _of_strata(used)
     missed, wrong = label & ~predicted, predicted & ~label
     losses = None
@@ -345,12 +382,50 @@ def _measure(
         similarity=None if similar is None else Scores.of(predicted, similar, weights=weights),
         losses=losses,
         rand=_rand(used, judge),
-        sweep=None if similarity is None else sweep_thresholds(similarity, label, weight),
-        false_positives=_cases(used, wrong, similarity, met, point),
-        false_negatives=_cases(used, missed, similarity, met, point),
+        sweep=None if decisive is None else sweep_thresholds(decisive, label, weight),
+        false_positives=_cases(used, wrong, similarity, met, point, cosine),
+        false_negatives=_cases(used, missed, similarity, met, point, cosine),
         profile=profile,
         notes=notes,
+        cosines=_sweep_cosines(point, similarity, cosine, label, weight),
     )
+
+
+def _sweep_cosines(
+    point: OperatingPoint | None,
+    similarity: Reals | None,
+    cosine: Reals | None,
+    label: Flags,
+    weight: Reals | None,
+) -> ThresholdSweep | None:
+    """Score all least cosines beside the threshold of the texts; None without a second signal."""
+    if point is None or similarity is None or cosine is None or not point.options.has_two_signals:
+        return None
+    by_text = similarity >= point.options.threshold
+    beside = np.where(by_text, cosine, -1.0)
+    if not point.options.vetoes_by_vectors:
+        beside = np.where(by_text, 1.0, cosine)
+    return sweep_thresholds(beside, label, weight)
+
+
+def describe_vectors(options: Options, similarity: Reals, cosine: Reals, label: Flags) -> str:
+    """Return what vectors change beside texts, of labelled pairs, as a sentence.
+
+    Args:
+        options: The operating point, with two signals.
+        similarity: The similarity of the texts of each pair.
+        cosine: The cosine of each pair.
+        label: Whether it is a duplicate.
+    """
+    signal = options.vectors
+    assert signal is not None  # noqa: S101  # the caller has two signals
+    by_text, by_vectors = similarity >= options.threshold, cosine >= signal.threshold
+    changed = ~by_text & by_vectors if signal.finds else by_text & ~by_vectors
+    duplicates = format_count(int((changed & label).sum()), "labelled duplicate")
+    others = format_count(int((changed & ~label).sum()), "other pair")
+    if signal.finds:
+        return f"{duplicates} and {others} are similar by their vectors alone"
+    return f"{duplicates} and {others} have similar texts, and are kept apart by their vectors"
 
 
 def _of_strata(used: LabelledPairs) -> Iterator[str]:
@@ -393,6 +468,7 @@ def _cases(
     similarity: Reals | None,
     met: Flags | None,
     point: OperatingPoint | None,
+    cosine: Reals | None,
 ) -> list[Case]:
     """Return the most similar of the chosen pairs; the first ones without similarities."""
     rows = np.flatnonzero(chosen)
@@ -402,7 +478,7 @@ def _cases(
     for row in rows[:WORST].tolist():
         x, y = int(used.a[row]), int(used.b[row])
         texts = None
-        if point is not None:
+        if point is not None and not point.options.spec.of_vectors:
             texts = point.golden.text(x)[:CASE_TEXT], point.golden.text(y)[:CASE_TEXT]
         cases.append(
             Case(
@@ -411,6 +487,7 @@ def _cases(
                 None if similarity is None else float(similarity[row]),
                 None if met is None else bool(met[row]),
                 texts,
+                None if cosine is None else float(cosine[row]),
             )
         )
     return cases

@@ -21,10 +21,10 @@ from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketch import bulk
-from neardup.sketcher import Sketcher
+from neardup.sketcher import SketchedDocuments, Sketcher, append_vectors, pack_vectors
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
-from neardup.verify import Exact, Weighed
+from neardup.verify import Comparison, Exact, Weighed
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -118,6 +118,23 @@ def exact_verifier(
     rows = Ragged(shingles.data.copy(), shingles.offsets.copy()) if copy else shingles
     sets = sort_bags(rows) if options.spec.of_bags else sort_sets(rows)
     return options.exact(sets.data, sets.offsets, weights)
+
+
+def full_verifier(sketch: SketchedDocuments, options: Options, weights: Any = None) -> Comparison:
+    """Return an exact verifier by all that documents have: their shingles, their vectors, or both.
+
+    Args:
+        sketch: The documents.
+        options: The operating point, of which thresholds and measure are used.
+        weights: The weight of each shingle, if there are document frequencies.
+    """
+    if sketch.vectors is None:
+        return exact_verifier(sketch.shingles, options, weights)
+    rows = sketch.shingles
+    if not options.spec.of_vectors:
+        sets = sort_sets(Ragged(rows.data.copy(), rows.offsets.copy()))
+        rows = append_vectors(sets, pack_vectors(sketch.vectors))
+    return options.comparison(rows.data, rows.offsets, weights)
 
 
 def estimate_verifier(signatures: bulk.Signatures, options: Options) -> Any:

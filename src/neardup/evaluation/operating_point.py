@@ -21,7 +21,7 @@ from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, say_notes
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
 from neardup.evaluation.golden import LISTED, SEVERAL, Flaw, LabelledPairs, no_pairs_left_error
-from neardup.evaluation.lab import estimate_verifier, exact_verifier, unnamed_documents
+from neardup.evaluation.lab import estimate_verifier, full_verifier, unnamed_documents
 from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
@@ -30,8 +30,8 @@ from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import WEIGHTED
 from neardup.text.frequencies import Frequencies
-from neardup.verify import Exact, Weighed
-from neardup.wording import format_method
+from neardup.verify import Comparison
+from neardup.wording import format_method, format_second_signal
 
 NamedDocuments = tuple[Documents, list[str]]
 """A batch of documents, and their names."""
@@ -46,6 +46,7 @@ class GoldenFinder:
         self._ids = ids
         self._row = np.full(len(ids), -1, np.int64)
         self._texts: list[pa.Array] = []
+        self._vectors: list[NDArray[np.float32]] = []
         self._count = 0
         self._repeated: dict[str, None] = {}
         self._names: list[str] = []
@@ -60,6 +61,8 @@ class GoldenFinder:
                     pa.int64(), len(rows), [None, pa.py_buffer(np.array(rows, np.int64))]
                 )
                 self._texts.append(documents.texts.take(places))
+                if documents.vectors is not None:
+                    self._vectors.append(documents.vectors[rows])
             yield documents
 
     def _is_new(self, name: str) -> bool:
@@ -81,6 +84,7 @@ class GoldenFinder:
             self._row,
             Flaw.of([[name] for name in self._repeated]),
             self._names,
+            np.concatenate(self._vectors) if self._vectors else None,
         )
 
 
@@ -92,12 +96,14 @@ class GoldenDocuments:
     row       for each golden id its row in `texts`, or -1 if it is missing
     repeated  ids that several documents of the corpus have
     names     the names of the first documents of the corpus, golden or not
+    vectors   their vectors; None if none were read
     """
 
     texts: pa.Array
     row: Integers
     repeated: Flaw
     names: list[str]
+    vectors: NDArray[np.float32] | None = None
 
     def text(self, number: int) -> str:
         """Return the text of a golden document; empty if it is missing."""
@@ -106,8 +112,8 @@ class GoldenDocuments:
 
     @property
     def documents(self) -> Documents:
-        """The texts as documents without names."""
-        return unnamed_documents(self.texts)
+        """The texts, and vectors if there are any, as documents without names."""
+        return replace(unnamed_documents(self.texts), vectors=self.vectors)
 
 
 def reader(
@@ -179,7 +185,7 @@ class OperatingPoint:
     options: Options
     golden: GoldenDocuments
     sketch: SketchedDocuments
-    verifier: Exact | Weighed
+    verifier: Comparison
     frequencies: Frequencies
     workers: int
 
@@ -189,30 +195,34 @@ class OperatingPoint:
     ) -> OperatingPoint:
         """Sketch the golden documents."""
         sketch = sketcher(golden.documents)
-        verifier = exact_verifier(sketch.shingles, options, sketcher.frequencies.weights)
+        verifier = full_verifier(sketch, options, sketcher.frequencies.weights)
         return cls(options, golden, sketch, verifier, sketcher.frequencies, workers)
 
     @property
     def described(self) -> str:
         """The method in words."""
-        return format_method(self.options, self.options.meeting.probability(self.options.threshold))
+        recall = self.options.meeting.probability(self.options.threshold)
+        lines = [format_method(self.options, recall), *format_second_signal(self.options)]
+        return "; ".join(" ".join(line.split()) for line in lines)
 
     @property
     def stated(self) -> dict[str, Any]:
         """The operating point as evaluation.json has it."""
         spec = self.options.spec
         parameters = {name: getattr(self.options, name) for name in PARAMETERS} | {
-            "tables": None if self.options.by_bits else format_layout(self.options.curve),
+            "tables": _describe_tables(self.options),
             "strip": str(self.options.strip),
             "weights": self.options.weights if spec.sketch in WEIGHTED else None,
             "distinguish": str(self.options.distinguish) or None,
+            **({} if self.options.vectors is None else self.options.vectors.stated),
         }
         return {"spec": spec.stated, "fingerprint": spec.fingerprint, "parameters": parameters}
 
     @property
     def empty(self) -> Integers:
-        """The golden documents that exist, but have no shingles."""
-        blank = np.append(self.sketch.shingles.sizes == 0, False)
+        """The golden documents that exist, but can't be compared: without shingles or vector."""
+        missing = self.golden.texts.is_null().to_numpy(zero_copy_only=False)
+        blank = np.append(missing | (self.sketch.shingles.sizes == 0), False)
         return np.flatnonzero(blank[self.golden.row])
 
     @cached_property
@@ -222,15 +232,50 @@ class OperatingPoint:
     def similarity(self, a: Integers, b: Integers) -> Reals:
         """Return the exact similarities of pairs, however the options verify.
 
-        That of documents which are distinguished is 0: they are never duplicates.
+        That of documents which are distinguished is 0: they are never duplicates. With vectors
+        alone it is their cosine, with a second signal that of the texts.
         """
         distinct = self.sketch.distinct
+        least = -1.0 if self.options.spec.of_vectors else 0.0
 
         def judge(x: Integers, y: Integers) -> Reals:
-            similar = self.verifier.pairs(x, y, least=0.0)
+            if self.options.has_two_signals:
+                similar = self.verifier.numbers(x, y)[:, 0]
+            else:
+                similar = self.verifier.pairs(x, y, least=least)
             return similar if distinct is None else similar * (distinct[x] == distinct[y])
 
         return self._each(a, b, np.float64, judge)
+
+    def cosines(self, a: Integers, b: Integers) -> Reals | None:
+        """Return the cosine of each pair, if vectors are a second signal.
+
+        That of documents which are distinguished is -1.
+        """
+        distinct = self.sketch.distinct
+        if not self.options.has_two_signals:
+            return None
+
+        def judge(x: Integers, y: Integers) -> Reals:
+            cosine = self.verifier.numbers(x, y)[:, 1]
+            return cosine if distinct is None else np.where(distinct[x] == distinct[y], cosine, -1)
+
+        return self._each(a, b, np.float64, judge)
+
+    def decisive(self, similarity: Reals, cosine: Reals | None) -> Reals:
+        """Return the figure of each pair that the threshold is compared with.
+
+        It is the similarity; but 1 where vectors are enough, and 0 where they keep a pair apart.
+
+        Args:
+            similarity: What `similarity` returns.
+            cosine: What `cosines` returns.
+        """
+        signal = self.options.vectors
+        if cosine is None or signal is None:
+            return similarity
+        enough = cosine >= signal.threshold
+        return np.where(enough, 1.0, similarity) if signal.finds else similarity * enough
 
     def met(self, a: Integers, b: Integers) -> Flags:
         """Return which pairs share a bucket or are identical."""
@@ -276,6 +321,13 @@ class OperatingPoint:
         for _ in map_in_order(range(0, len(a), PAIRS_AT_ONCE), judge_batch, self.workers):
             pass
         return result
+
+
+def _describe_tables(options: Options) -> str | None:
+    """Return the bands over the slots of texts; None if there are none."""
+    if options.by_bits or options.spec.of_vectors:
+        return None
+    return format_layout(options.curve)
 
 
 def usable_pairs(labelled: LabelledPairs, point: OperatingPoint) -> LabelledPairs:

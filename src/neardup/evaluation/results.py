@@ -16,6 +16,7 @@ from neardup.evaluation.golden import SEVERAL, LabelledPairs, printable_id
 from neardup.evaluation.profile import CorpusProfile
 from neardup.evaluation.scores import LOWEST, Scores, ThresholdSweep
 from neardup.formatting import format_similarity, make_printable
+from neardup.spec import VECTOR
 
 SHOWN: Final = 3
 WIDTH: Final = 100
@@ -76,12 +77,17 @@ def _lines(evaluation: Evaluation) -> Iterator[Line]:
         yield "missed", _losses(evaluation.losses)
     if (rand := evaluation.rand) is not None:
         yield "adjusted Rand", [f"{_number(rand.value)}; golden clusters: {rand.clusters}"]
-    if (sweep := evaluation.sweep) is not None and sweep.best is not None:
-        recall, precision, f1 = map(_number, sweep.at_best)
-        figures = (
-            f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
-        )
-        yield "best threshold", [figures, *format_as_good(sweep)]
+    alone = evaluation.of_vectors
+    for name, sweep in (
+        ("best cosine" if alone else "best threshold", evaluation.sweep),
+        ("best cosine", evaluation.cosines),
+    ):
+        if sweep is not None and sweep.best is not None:
+            recall, precision, f1 = map(_number, sweep.at_best)
+            figures = (
+                f"{sweep.best:g}: recall {recall}, precision {precision}, F1 {f1}, if all pairs met"
+            )
+            yield name, [figures, *format_as_good(sweep)]
     for name, cases in (
         ("false positives", evaluation.false_positives),
         ("false negatives", evaluation.false_negatives),
@@ -142,7 +148,12 @@ def _losses(losses: Losses) -> list[str]:
 
 
 def _case(case: Case) -> str:
-    similarity = "" if case.similarity is None else f" ({format_similarity(case.similarity, 2)})"
+    figures = []
+    if case.similarity is not None:
+        figures.append(format_similarity(case.similarity, 2))
+    if case.cosine is not None:
+        figures.append(f"cosine {format_similarity(case.cosine, 2)}")
+    similarity = f" ({', '.join(figures)})" if figures else ""
     return f"{printable_id(case.id1)} ~ {printable_id(case.id2)}{similarity}"
 
 
@@ -160,6 +171,7 @@ class Case:
         similarity: The exact similarity; None without a corpus.
         met: Whether the pair shares a bucket; None if unknown.
         texts: Both texts, cut to 20,000 characters; None without a corpus.
+        cosine: The cosine of their vectors, if these are a second signal.
     """
 
     id1: str
@@ -167,11 +179,13 @@ class Case:
     similarity: float | None
     met: bool | None
     texts: tuple[str, str] | None
+    cosine: float | None = None
 
     @property
     def record(self) -> dict[str, Any]:
         """The case as evaluation.json has it, without the texts."""
-        return {"id1": self.id1, "id2": self.id2, "similarity": self.similarity, "met": self.met}
+        named = {"id1": self.id1, "id2": self.id2, "similarity": self.similarity, "met": self.met}
+        return named | ({} if self.cosine is None else {"cosine": self.cosine})
 
 
 @dataclass(frozen=True)
@@ -225,6 +239,7 @@ class Evaluation:
         profile: Figures of a sample of the corpus.
         notes: Notes on undefined or limited figures.
         drift: What has changed since the baseline; None without one.
+        cosines: The scores at all least cosines, if vectors are a second signal.
 
     >>> from neardup import evaluate
     >>> texts = ["the cat sat on the mat today", "The cat sat on the mat, today!", "a dog"]
@@ -247,6 +262,12 @@ class Evaluation:
     profile: CorpusProfile | None
     notes: list[str]
     drift: list[str] | None = None
+    cosines: ThresholdSweep | None = None
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether documents were compared by their vectors alone."""
+        return bool(self.operating_point["spec"].get("unit") == VECTOR)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -267,6 +288,7 @@ class Evaluation:
             "losses": self.losses and asdict(self.losses),
             "rand": self.rand and asdict(self.rand),
             "sweep": self.sweep and asdict(self.sweep),
+            **({} if self.cosines is None else {"cosines": asdict(self.cosines)}),
             "false_positives": [case.record for case in self.false_positives],
             "false_negatives": [case.record for case in self.false_negatives],
             "profile": self.profile and self.profile.record,

@@ -29,6 +29,8 @@ from neardup.options import parse_distinguish
 from neardup.pipeline.output import RUN_FILE, is_run
 from neardup.pipeline.run_progress import no_run_error
 from neardup.runtime import SILENT, Progress
+from neardup.spec import VECTOR
+from neardup.vector_signal import VectorSignal
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -44,7 +46,7 @@ PARAMETERS: Final = (
     "weights",
     "distinguish",
 )
-"""The parameters that matter besides the specification."""
+"""The parameters that matter besides the specification and vectors."""
 
 
 def same_cluster(cluster: Integers, a: Integers, b: Integers) -> Flags:
@@ -177,8 +179,14 @@ class RunSystem:
         return {
             "spec": self.record["spec"],
             "fingerprint": self.record["fingerprint"],
-            "parameters": {name: parameters.get(name) for name in PARAMETERS},
+            "parameters": {name: parameters.get(name) for name in PARAMETERS}
+            | ({} if self.vectors is None else self.vectors.stated),
         }
+
+    @property
+    def vectors(self) -> VectorSignal | None:
+        """How the run compared vectors; None if it did not."""
+        return VectorSignal.of_stated(self.record["parameters"])
 
     @property
     def of_copies(self) -> bool:
@@ -203,6 +211,9 @@ class RunSystem:
             return {}
         if not {"unit", "size", "profile", "sketch"} <= set(spec):
             raise FormatError(f"{RUN_FILE} names no specification: run neardup dedup again")
+        vectors = {} if self.vectors is None else self.vectors.given
+        if spec["unit"] == VECTOR:
+            return {"seed": spec["seed"], **vectors}
         named = {name: spec.get(name) for name in ("sketch", "family", "slots", "bits", "seed")}
         named |= {name: parameters.get(name) for name in ("tables", "measure", "hamming", "blocks")}
         named |= {
@@ -215,7 +226,7 @@ class RunSystem:
         }
         if spec["sketch"] != "simhash":
             named["threshold"] = parameters.get("threshold")
-        return {name: value for name, value in named.items() if value is not None}
+        return {name: value for name, value in named.items() if value is not None} | vectors
 
     @property
     def unnamed(self) -> Integers:

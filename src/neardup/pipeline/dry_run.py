@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 
-from neardup.corpus.column_check import check_columns, check_new_columns
+from neardup.corpus.column_check import check_columns, check_new_columns, find_dimension
 from neardup.corpus.inputs import InputFile
 from neardup.corpus.read import parse_chunk
 from neardup.corpus.shards import cut_shards, read_stamp
@@ -40,6 +40,7 @@ def describe_job(job: Job) -> str:
         job.file.check(job.inputs, job.folders, job.force, job.against)
         place, kept = job.out.parent, str(job.out)
     check_columns(job.inputs, job.columns)
+    find_dimension(job.inputs, job.columns)
     if job.annotate is not None:
         check_new_columns(job.inputs)
     shards = cut_shards(job.inputs, job.reading)

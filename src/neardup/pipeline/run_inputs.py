@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +21,10 @@ from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.folders import printable
 from neardup.corpus.format_table import COMPRESSIONS, FORMATS
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import Chunk, chunks_of, parse_chunk
+from neardup.corpus.read import Chunk, chunks_of, count_rows, parse_chunk
 from neardup.corpus.shards import Reading, Shard
 from neardup.corpus.streams import name_read_errors
+from neardup.corpus.vector_files import EMBEDDED_FILE, RowsBeside, VectorFile
 from neardup.errors import InputError
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.runtime import SILENT, Progress, map_in_order
@@ -263,6 +265,36 @@ class RunInputs:
                     "again",
                     file.name,
                 )
+        self._open_vectors()
+
+    def _open_vectors(self) -> VectorFile | None:
+        """Return the file of the vectors, if they are beside; `InputError` if they are gone."""
+        columns = self.reading.columns
+        if columns.vectors is None or columns.vector_column is not None:
+            return None
+        if Path(columns.vectors).name == EMBEDDED_FILE and not Path(columns.vectors).exists():
+            raise InputError(
+                "the vectors that a function made are not kept after a run, so that documents "
+                "can't be compared again: put them into a column of the inputs, and run again"
+            )
+        file = VectorFile.open(columns.vectors)
+        file.check_count(sum(int(one["documents"]) for one in self.records))
+        return file
+
+    def _place_chunks(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Yield the chunks of any of the files with the places of their vectors."""
+        vectors = self._open_vectors()
+        if vectors is None:
+            yield from chunks
+            return
+        counts = (int(one["documents"]) for one in self.records)
+        starts = dict(zip(self.files, accumulate(counts, initial=0), strict=False))
+        for chunk in chunks:
+            for file in chunk.files:  # several are text files, each of which is one document
+                one = replace(chunk, files=(file,), beside=RowsBeside(vectors, starts[file]))
+                starts[file] += count_rows(one)
+                yield one
+                chunk = replace(chunk, stored=0)
 
     def read(
         self,
@@ -275,7 +307,7 @@ class RunInputs:
         columns = self.reading.columns
         before: InputFile | None = None
         row = 0
-        chunks = chunks_of(files, columns, self.reading.chunk)
+        chunks = self._place_chunks(chunks_of(files, columns, self.reading.chunk))
 
         def parse(chunk: Chunk) -> tuple[Documents, Done]:
             documents = parse_chunk(chunk, columns)

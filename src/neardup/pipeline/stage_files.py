@@ -54,7 +54,8 @@ def shard_key(shard: Shard, fingerprint: str) -> str:
         for file, stamp in zip(shard.files, shard.stamps, strict=True)
     ]
     how = shard.reading.columns.stated, shard.reading.chunk
-    return digest(files, shard.part, fingerprint, how)
+    beside = [] if shard.beside is None else [shard.beside.stated]
+    return digest(files, shard.part, fingerprint, how, *beside)
 
 
 def _stated_by_path(file: InputFile, columns: Columns) -> Iterator[dict[str, str | None]]:

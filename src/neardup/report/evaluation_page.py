@@ -143,6 +143,11 @@ def _subject(found: Evaluation, golden: str, run: str | None) -> str:
     spec, parameters = found.operating_point["spec"], found.operating_point["parameters"]
     tables, bits = parameters["tables"], parameters["hamming"]
     how = f"{bits} bits" if tables is None else f"{tables}, threshold {parameters['threshold']:g}"
+    if "vectors" in parameters:
+        by = f"cosine {parameters['cosine']:g} of {shorten(parameters['vectors'])}"
+        if found.of_vectors:
+            return f"{golden}: {by}, {parameters['planes']}"
+        how += f", {parameters['role']} {by}"
     return f"{golden}: {spec['sketch']} of {spec['unit']}:{spec['size']}, {how}"
 
 
@@ -230,21 +235,29 @@ def _rand(found: Evaluation) -> Iterator[Html]:
 def _curves(found: Evaluation) -> Iterator[Html]:
     if found.sweep is None:
         return
-    threshold = found.operating_point["parameters"].get("threshold")
-    best = found.sweep.best
+    parameters = found.operating_point["parameters"]
+    title = "Least cosines" if found.of_vectors else "Thresholds"
+    yield _swept(found, title, found.sweep, parameters.get("threshold"))
+    if found.cosines is not None:
+        yield _swept(found, "Least cosines", found.cosines, parameters["cosine"])
+
+
+def _swept(found: Evaluation, title: str, sweep: ThresholdSweep, threshold: float | None) -> Html:
+    """Return the section with the scores at all thresholds."""
+    best = sweep.best
     about = "There is no best threshold without labels of both kinds."
     if best is not None:
-        recall, precision, f1 = map(_number, found.sweep.at_best)
+        recall, precision, f1 = map(_number, sweep.at_best)
         about = (
             f"Best by F1: {best:g}, with recall {recall}, precision {precision} and F1 {f1}; "
-            f"{'; '.join(format_as_good(found.sweep))}."
+            f"{'; '.join(format_as_good(sweep))}."
         )
     precise = not found.golden.label.all()
-    plots = [_figure(by_threshold(found.sweep, threshold, precise))]
+    plots = [_figure(by_threshold(sweep, threshold, precise))]
     if precise:
-        plots += [tag("h3", "Precision against recall"), _figure(precision_recall(found.sweep))]
-    yield _section(
-        "Thresholds",
+        plots += [tag("h3", "Precision against recall"), _figure(precision_recall(sweep))]
+    return _section(
+        title,
         *plots,
         note(
             f"{about} Computed from the exact similarity of the labelled pairs, as if all of them "
@@ -268,6 +281,8 @@ def _cases(cases: Sequence[Case], about: str) -> Iterator[Html]:
 
 def _title(case: Case) -> Html:
     similarity = "" if case.similarity is None else f"{format_similarity(case.similarity)} "
+    if case.cosine is not None:
+        similarity += f"cosine {format_similarity(case.cosine)} "
     met = {None: "", True: "compared", False: "never compared"}[case.met]
     remark = (tag("span", met, class_="badge"),) if met else ()
     return tag(
@@ -282,7 +297,7 @@ def _title(case: Case) -> Html:
 
 def _texts(case: Case) -> Iterator[Html]:
     if case.texts is None:
-        yield note("Texts are not shown: pass --corpus.")
+        yield note("Texts are not shown: pass --corpus, unless vectors alone are compared.")
     else:
         yield from side_by_side(*case.texts, (shorten(case.id1), shorten(case.id2)))
 

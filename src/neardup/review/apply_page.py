@@ -13,6 +13,7 @@ from neardup.formatting import format_count
 from neardup.report.html import Html, name, note, tag
 from neardup.review.apply_work import ApplyWork
 from neardup.review.frame import field, share_bar
+from neardup.review.run_subject import RunSubject
 from neardup.review.visits import ReviewRefusal, Visit, action_route, page_route
 
 LONGEST_FOLDER: Final = 200
@@ -55,6 +56,10 @@ def _outcome(visit: Visit, work: ApplyWork) -> Iterator[Html]:
 
 def _form(visit: Visit) -> Iterator[Html]:
     total = sum(visit.desk.journal.counts().values())
+    subject = visit.desk.subject
+    if isinstance(subject, RunSubject) and subject.unheeded:
+        yield note(f"Decisions about this run can't be applied to it: {subject.unheeded}.")
+        return
     if not total:
         yield note("Nothing is decided yet.")
         return

@@ -81,6 +81,7 @@ def show_overview(visit: Visit) -> Response:
         show_shares(sections.counted_parts(record)),
         *sections.rule(record),
         show_beginning(visit),
+        *_unheeded(desk.subject),
         *_closer(record, figures),
         *_by_column(record),
         *_by_source(visit, record, figures),
@@ -112,6 +113,12 @@ def show_beginning(visit: Visit) -> Html:
         " ",
         tag("span", f"{said} The least certain removals come first.", class_="note"),
     )
+
+
+def _unheeded(subject: RunSubject) -> Iterator[Html]:
+    """Yield that decisions can be stored and not applied, before anybody makes them."""
+    if subject.unheeded:
+        yield note(f"Decisions about this run can't be applied to it: {subject.unheeded}.")
 
 
 def _closer(record: RunRecord, figures: RemovedFigures) -> Iterator[Html]:

@@ -53,6 +53,15 @@ class RunSubject:
         self.texts = RunTexts(run, content)
         self.tables = RunTables(run, self.sources, self.texts.spans)
 
+    @property
+    def unheeded(self) -> str:
+        """Why decisions can't be applied to this run, whatever they are; empty if they can."""
+        if self.record.is_exact:
+            return "it removed identical documents alone: neardup dedup obeys decisions"
+        if self.record.parameters.get("cluster", "stars") != "stars":
+            return "its clusters are components: neardup dedup --cluster stars obeys decisions"
+        return ""
+
     def apply(self, decisions: Decisions, out: Path, report: ReportStage) -> dict[str, int]:
         """Make the run again with decisions, and return its counts.
 

@@ -159,7 +159,9 @@ async def _log_in(request: Request) -> Response:
     record: RequestRecord = request.scope["record"]
     secret = desk.log_in(request.scope["form"].get("key", ""), record.source, time.monotonic())
     answer = RedirectResponse(desk.frame.url(""), 303)
-    set_session(answer, desk, secret, secure=request.url.scheme == "https")
+    # A proxy that ends TLS may not say so; the browser does, and the guard has compared the host.
+    by_tls = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
+    set_session(answer, desk, secret, secure=by_tls)
     return answer
 
 

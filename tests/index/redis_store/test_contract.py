@@ -19,6 +19,8 @@ from support.strategies import examples
 import neardup
 from neardup import Index
 from neardup.errors import Conflict, ParameterError, SpecMismatch, UsageError
+from neardup.index.redis_store import removal
+from neardup.index.redis_store.buckets import Appended, SharedBuckets
 from neardup.measure_table import CHOICES
 
 Open = Callable[..., Index]
@@ -115,6 +117,37 @@ def test_copies_of_a_removed_document_have_other_witnesses(index: Index) -> None
         assert index.verify() == []
         # What became kept is compared with what comes later.
         assert index.query(near[gone + 1]).duplicate_of == ids[gone + 1]
+
+
+def test_copies_of_a_large_cluster_are_judged_again_in_slices(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All of them in a bucket at once would take memory by the square of their number."""
+    monkeypatch.setattr(removal, "JUDGED_TOGETHER", 3)
+    longest: list[int] = []
+    append = SharedBuckets.append
+
+    def appending(self: SharedBuckets, *arguments: Any, **named: Any) -> Appended:
+        found = append(self, *arguments, **named)
+        longest.append(max(map(len, found.members.values()), default=0))
+        return found
+
+    texts = [f"{TEXT} {' '.join(f'x{n}' for n in range(more % 6))} {more}" for more in range(20)]
+    ids = ids_of(texts)
+    with (
+        Index.open(tmp_path / "folder", **batch_engine.SMALL) as one,
+        Index.open(fresh_address(), **batch_engine.SMALL) as other,
+    ):
+        for index in (one, other):
+            index.add_batch(ids, texts)
+        for enrolment in other._opened.generation.writer._enrolments:
+            enrolment.tidy()
+        monkeypatch.setattr(SharedBuckets, "append", appending)
+        for gone in range(4):
+            assert [index.remove(ids[gone]) for index in (one, other)] == [True, True]
+            assert decided(one, ids) == decided(other, ids)
+        assert 1 < max(longest) < 8
+        assert other.verify() == []
 
 
 def test_a_copy_that_became_kept_stays_so_when_its_writer_tidies_up(address: Any) -> None:

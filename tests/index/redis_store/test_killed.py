@@ -27,8 +27,9 @@ KILLED = """
 import json, os, signal, sys
 import neardup
 from neardup import Index
-from neardup.index.redis_store import servers, shared_generation
+from neardup.index.redis_store import removal, servers, shared_generation
 shared_generation.LEASE_SECONDS = 0.3
+removal.JUDGED_TOGETHER = 2
 neardup.dedup(["one two three", "two three one", "one two three four"])
 print("ready", flush=True)
 for line in sys.stdin:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.redis_index import shared_server
+from support import batch_engine
+from support.redis_index import fresh_address, shared_server
 from support.redis_servers import RedisServer, redis_server
 
+from neardup import Index
 from neardup.errors import ServersUnavailable
+from neardup.index.redis_store import enrolment, enrolment_batch
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.servers import Call, Servers
 
@@ -145,3 +148,31 @@ def test_another_thread_goes_on_when_a_connection_breaks() -> None:
     cutting.join()
     assert not wrong
     servers.close()
+
+
+def test_long_documents_are_sent_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server refuses what is too long, and all of it would have to arrive in some seconds."""
+    for module in (enrolment, enrolment_batch):
+        monkeypatch.setattr(module, "SENT_BYTES", 2_000)
+    assert enrolment_batch.divide([62, 63, 64, 65, 66], [900, 900, 900, 900, 300]) == [
+        [0, 1],
+        [2, 3],
+        [4],
+    ]
+    texts = [" ".join(f"w{at}x{word}" for word in range(50 + 40 * at)) for at in range(6)]
+    sent: list[int] = []
+    run = Servers.run
+
+    def running(self: Servers, calls: Sequence[Call], *, durable: bool = False) -> list[Any]:
+        named = [call for call in calls if call.script and call.script.name == "begin"]
+        sent.extend(len(call.command) for call in named)
+        assert len(named) <= 1
+        return run(self, calls, durable=durable)
+
+    monkeypatch.setattr(Servers, "run", running)
+    with Index.open(fresh_address(), **batch_engine.SMALL, keep_texts=True) as index:
+        answers = index.add_batch([str(at) for at in range(6)], texts)
+        assert [one.status for one in answers] == ["new"] * 6
+        assert [index.text(str(at)) for at in range(6)] == texts
+        assert len(sent) > 3
+        assert index.verify() == []

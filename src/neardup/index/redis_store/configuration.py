@@ -85,8 +85,7 @@ def _configurations(
         except servers._redis.exceptions.ResponseError:  # not allowed, as many providers have it
             return None
 
-    for server in servers.masters:
-        listed = servers.ask(server, settings)
+    for server, listed in servers.ask_all(settings, patient=True).items():
         if listed is None:
             yield server, None
             continue

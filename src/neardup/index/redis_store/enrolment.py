@@ -41,11 +41,10 @@ from neardup.errors import NeardupError, ServersUnavailable
 from neardup.index.redis_store.buckets import Appended, SharedBuckets
 from neardup.index.redis_store.decision_store import Change, DecisionStore
 from neardup.index.redis_store.documents import SharedDocuments
-from neardup.index.redis_store.enrolment_batch import EnrolmentBatch
+from neardup.index.redis_store.enrolment_batch import SENT_BYTES, EnrolmentBatch, divide
 from neardup.index.redis_store.judging import BucketMeeting, judge, wait_for
 from neardup.index.redis_store.keyspace import (
     ABANDONED,
-    BLOCK,
     COPY,
     KEPT,
     PENDING,
@@ -178,11 +177,9 @@ class Enrolment:
     def _begin(self, new: EnrolmentBatch, numbers: list[int]) -> set[int]:
         """Store documents as pending; return the places of those whose numbers they can't have."""
         packed = new.pack(numbers, self.view)
-        by_block: dict[int, list[int]] = {}
-        for place, number in enumerate(numbers):
-            by_block.setdefault(number // BLOCK, []).append(place)
-        calls, keyspace = [], self.store.keyspace
-        for places in by_block.values():
+        sizes = [sum(map(len, each)) for each in packed]
+        parts, calls, keyspace = divide(numbers, sizes), [], self.store.keyspace
+        for places in parts:
             first = numbers[places[0]]
             columns = [keyspace.of_document(letter, first) for letter in "srht"]
             keys = [keyspace.partition_meta(keyspace.partition_of(first)), *columns]
@@ -190,11 +187,13 @@ class Enrolment:
             for place in places:
                 arguments += [offset_of(numbers[place]), *packed[place]]
             calls.append(Call.of_script(load_script("begin"), keys, arguments))
-        replies = self.store.run([*calls, *self.numbers.reserving(len(numbers))])
-        if len(replies) > len(calls):
+        calls += self.numbers.reserving(len(numbers))
+        turns = [calls] if sum(sizes) <= SENT_BYTES else [[call] for call in calls]
+        replies = [reply for turn in turns for reply in self.store.run(turn)]
+        if len(replies) > len(parts):
             self.numbers.reserve(len(numbers), replies.pop())
         refused: set[int] = set()
-        for places, reply in zip(by_block.values(), replies, strict=True):
+        for places, reply in zip(parts, replies, strict=True):
             refused |= {places[at if at >= 0 else -1 - at] for at in reply}
             if any(at >= 0 for at in reply):  # the counter has lost numbers in a failover
                 self.numbers.pass_over(numbers[-1])

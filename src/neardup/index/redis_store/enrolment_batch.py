@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from neardup.index.arrivals import Arrivals, select_arrivals
-from neardup.index.redis_store.keyspace import Record, add_sum
+from neardup.index.redis_store.keyspace import BLOCK, Record, add_sum
 from neardup.index.view import View
+
+SENT_BYTES: Final = 32 << 20
+"""Bytes of documents that are sent at once: a server takes a gigabyte at most, and some seconds."""
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,21 @@ class EnrolmentBatch:
             stored = b"" if text is None else add_sum(number, text)
             packed.append((record.pack(number), sets[place], stored))
         return packed
+
+
+def divide(numbers: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+    """Divide documents into those of a block that are sent together; return their places.
+
+    Args:
+        numbers: Their numbers.
+        sizes: The bytes of each.
+    """
+    parts: list[list[int]] = []
+    block, size = -1, 0
+    for place, number in enumerate(numbers):
+        if number // BLOCK != block or size + sizes[place] > SENT_BYTES:
+            parts.append([])
+            block, size = number // BLOCK, 0
+        parts[-1].append(place)
+        size += sizes[place]
+    return parts

@@ -10,6 +10,9 @@ number up. Another orphan with a higher number gets its next turn: a decision ab
 without the lower one is not stored any more, and it is judged again. Lower numbers are waited for.
 An orphan that is about to become a copy of a document that is withdrawn gets its next turn, too.
 
+The copies of a large cluster are judged in slices, in order: those of later slices are copies of
+the withdrawn document until then.
+
 A process that fails in between leaves a removal that any other finishes: when it has waited for an
 orphan for a whole lease, or by `finish_all`.
 """
@@ -20,6 +23,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +57,10 @@ from neardup.index.redis_store.keyspace import (
 from neardup.index.redis_store.overflow import Overflow
 from neardup.index.stats import Counters
 from neardup.index.view import TablesBehind, View
+
+JUDGED_TOGETHER: Final = 256
+"""Copies of a removed document that are judged again together. In a bucket that all of them share,
+each meets those before it, until those that are copies still have left it again."""
 
 
 @dataclass
@@ -188,15 +196,17 @@ class SharedRemoval:
         """
         self._await(members)
         states = self._end_judging(number, members)
-        copies = {each: state for each, state in states.items() if state.witness == number}
-        self.store.settle(
-            [
-                Change(each, state.pack(each), state.judged_again.pack(each))
-                for each, state in copies.items()
-                if state.kind == COPY
-            ]
-        )
-        self.judge_again(sorted(copies))
+        copies = sorted(each for each, state in states.items() if state.witness == number)
+        for start in range(0, len(copies), JUDGED_TOGETHER):
+            some = copies[start : start + JUDGED_TOGETHER]
+            self.store.settle(
+                [
+                    Change(each, states[each].pack(each), states[each].judged_again.pack(each))
+                    for each in some
+                    if states[each].kind == COPY
+                ]
+            )
+            self.judge_again(some)
 
     def _await(self, members: Sequence[int]) -> None:
         """Wait for documents that have joined the cluster and have not stored this decision yet."""

@@ -112,23 +112,30 @@ class Servers:
 
     def ping(self) -> None:
         """Raise ServersUnavailable if a server does not answer at this moment."""
-        self._ask_all(lambda client: client.ping())
+        self.ask_all(lambda client: client.ping())
 
     def memory_used(self) -> dict[Server, int]:
         """Return the bytes of memory that each master uses, for whatever it has."""
-        return self._ask_all(lambda client: int(client.info("memory")["used_memory"]))
+        return self.ask_all(lambda client: int(client.info("memory")["used_memory"]))
 
-    def _ask_all(self, ask: Callable[[Any], T]) -> dict[Server, T]:
-        """Ask all servers; one that does not answer has to be one that has keys of the index."""
-        replies: dict[Server, T] = {}
-        for server in self.masters:
+    def ask_all(self, question: Callable[[Any], T], *, patient: bool = False) -> dict[Server, T]:
+        """Return what the client of redis-py for each server answers that has keys of the index.
+
+        Args:
+            question: What is asked of each client.
+            patient: Ask again while servers don't answer: a failover takes some seconds.
+        """
+        ends = time.monotonic() + (RETRY_SECONDS if patient else 0.0)
+        while True:
+            asked = self.masters
             try:
-                replies[server] = self.ask(server, ask)
+                return {server: self.ask(server, question) for server in asked}
             except ServersUnavailable:
                 self.refresh()
-                if server in self.masters:
-                    raise
-        return replies
+                if self.masters == asked:
+                    if time.monotonic() >= ends:
+                        raise
+                    time.sleep(LONGEST_PAUSE)
 
     def ask(self, server: Server, question: Callable[[Any], T]) -> T:
         """Return what a client of redis-py for one server answers; once, nothing is repeated.

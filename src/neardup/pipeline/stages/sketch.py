@@ -43,6 +43,7 @@ from neardup.pipeline.sketch_files import (
 )
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.pipeline.stored_shards import StoredShard
+from neardup.pipeline.vector_inputs import place_vectors
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import Sketcher
 from neardup.spec import VECTOR
@@ -509,6 +510,7 @@ def sketch_inputs(
                 files = [file for file in job.ordered_inputs() if file.name not in bad]
                 job = replace(job, columns=find_dimension(files, job.columns))
             shards = cut_shards(job.ordered_inputs(), job.reading, set(bad))
+            job, shards = place_vectors(job, folder, shards, progress)
             earlier_shards = cut_shards(
                 earlier.inputs, replace(job.reading, columns=job.columns.plain)
             )

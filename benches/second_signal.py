@@ -1,0 +1,175 @@
+"""What vectors find beside texts on labelled sets: the rows of a table of docs/quality.md.
+
+The vectors are stand-ins for those of trained encoders, made of the texts by
+`tests/support/embeddings.py`: `hashed` ones know which words two texts share, `learnt` ones which
+words occur near one another in the set. The pairs are halved as those of other tables; cosines are
+chosen on one half, scored on the other one, and the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from table import Row
+
+from neardup.corpus.documents import Columns
+from neardup.evaluation.evaluation import read_point
+from neardup.evaluation.golden import LabelledPairs, load_golden
+from neardup.evaluation.operating_point import OperatingPoint, usable_pairs
+from neardup.evaluation.scores import Scores
+from neardup.options import Options
+from neardup.runtime import SILENT
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.embeddings import WordVectors, hashed_vectors
+
+SETS = ("linux_doc_6.1_6.12", "scancode_license_texts", "mccormick_articles_2500")
+DIMENSION = 384
+LOW = 0.3
+"""The threshold of texts with a veto: the lowest that is advised."""
+NEAR_BEST = 0.005
+STEPS = 1_000
+"""Cosines to choose from: thousandths."""
+
+Flags = NDArray[np.bool_]
+Reals = NDArray[np.float64]
+
+
+def embeddings(texts: Sequence[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    yield "hashed", hashed_vectors(texts, DIMENSION)
+    yield "learnt", WordVectors.fit(texts, DIMENSION).embed(texts)
+
+
+@dataclass(frozen=True)
+class JudgedHalf:
+    """The pairs of a half by an operating point: what is found, and the figures of each pair."""
+
+    found: Flags
+    label: Flags
+    similarity: Reals
+    cosine: Reals | None
+
+    @classmethod
+    def of(cls, corpus: pa.Table, labelled: LabelledPairs, **asked: Any) -> JudgedHalf:
+        workers = len(os.sched_getaffinity(0))
+        columns = Columns(id="id")
+        options = Options.of(**asked)
+        point, _ = read_point(labelled, corpus, columns, {}, options, 2, workers, SILENT)
+        used = usable_pairs(labelled, point)
+        return cls._judge(point, used)
+
+    @classmethod
+    def _judge(cls, point: OperatingPoint, used: LabelledPairs) -> JudgedHalf:
+        a, b = used.a, used.b
+        return cls(point.duplicates(a, b), used.label, point.similarity(a, b), point.cosines(a, b))
+
+
+@dataclass(frozen=True)
+class SignalSet:
+    """A labelled set with vectors.
+
+    Attributes:
+        name: Of the set, and of the vectors.
+        corpus: A table with id, text and v.
+        halves: The labels of each half.
+    """
+
+    name: str
+    vectors: str
+    corpus: pa.Table
+    halves: tuple[LabelledPairs, LabelledPairs]
+
+    @cached_property
+    def by_text(self) -> list[JudgedHalf]:
+        """The halves by the default operating point, with the cosines of their pairs."""
+        # Any cosine: a pair is found by its text alone, as no vector is less similar than this.
+        return [self.judge(half, unless="v:-0.999") for half in self.halves]
+
+    def judge(self, half: LabelledPairs, **asked: Any) -> JudgedHalf:
+        return JudgedHalf.of(self.corpus, half, **asked)
+
+    def rows(self) -> Iterator[Row]:
+        text = [one.found for one in self.by_text]
+        low = [self.judge(half, threshold=LOW) for half in self.halves]
+        yield self.row("texts", ["0.8"], self.by_text, text)
+        chosen = [self.choose(other, "alone") for other in reversed(self.by_text)]
+        pairs = zip(self.halves, chosen)
+        found = [self.judge(half, vectors="v", cosine=cosine) for half, cosine in pairs]
+        yield self.row("vectors", [f"{cosine:.3f}" for cosine in chosen], found, text)
+        chosen = [self.choose(other, "also") for other in reversed(self.by_text)]
+        found = [self.judge(half, also=f"v:{c}") for half, c in zip(self.halves, chosen)]
+        yield self.row("either", [f"0.8, {cosine:.3f}" for cosine in chosen], found, text)
+        yield self.row("texts", [f"{LOW}"], low, text)
+        chosen = [self.choose(other, "unless") for other in reversed(self.by_text)]
+        pairs = zip(self.halves, chosen)
+        found = [self.judge(half, unless=f"v:{c}", threshold=LOW) for half, c in pairs]
+        yield self.row("both", [f"{LOW}, {cosine:.3f}" for cosine in chosen], found, text)
+
+    def choose(self, half: JudgedHalf, role: str) -> float:
+        """Return a cosine whose F1 is nearly the best on this half: the one that removes least.
+
+        With a veto it is the lowest one, which keeps least apart.
+        """
+        assert half.cosine is not None
+        beside = half.cosine
+        if role == "also":
+            beside = np.where(half.similarity >= 0.8, 1.0, beside)
+        if role == "unless":
+            beside = np.where(half.similarity >= LOW, beside, -1.0)
+        cosines = np.arange(1, STEPS) / STEPS
+        f1 = np.array([_f1(beside >= cosine, half.label) for cosine in cosines])
+        good = cosines[f1 >= f1.max() - NEAR_BEST]
+        return float(good[0] if role == "unless" else good[-1])
+
+    def row(
+        self, signals: str, points: list[str], halves: list[JudgedHalf], text: list[Flags]
+    ) -> Row:
+        found = np.concatenate([one.found for one in halves])
+        label = np.concatenate([one.label for one in halves])
+        by_text = np.concatenate(text)
+        scores = Scores.of(found, label)
+        return {
+            "set": self.name,
+            "vectors": "" if signals == "texts" else self.vectors,
+            "compared by": signals,
+            "thresholds": " / ".join(dict.fromkeys(points)),
+            "duplicates": int(label.sum()),
+            "recall": f"{scores.recall.value:.3f}",
+            "precision": f"{scores.precision.value:.3f}" if found.any() else "undefined",
+            "F1": f"{scores.f1.value:.3f}",
+            "wrong": scores.fp,
+            "duplicates that texts at 0.8 miss": int(np.sum(found & ~by_text & label)),
+            "of those that texts at 0.8 find, missed": int(np.sum(~found & by_text & label)),
+        }
+
+
+def _f1(found: Flags, label: Flags) -> float:
+    return float(Scores.of(found, label).f1.value or 0.0)
+
+
+def rows_of(name: str, corpus: list[dict[str, str]], halves: Sequence[Any]) -> Iterator[Row]:
+    """Return the rows of a set, the texts alone once.
+
+    Args:
+        name: Of the set.
+        corpus: Its documents, with id and text.
+        halves: The golden set of each half, as `neardup.evaluate` takes it.
+    """
+    first, second = (load_golden(half, None, None) for half in halves)
+    texts = [row["text"] for row in corpus]
+    for number, (kind, vectors) in enumerate(embeddings(texts)):
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), DIMENSION)
+        ids = pa.array([row["id"] for row in corpus])
+        table = pa.table({"id": ids, "text": texts, "v": column})
+        for row in SignalSet(name, kind, table, (first, second)).rows():
+            if number == 0 or row["vectors"]:
+                yield row
