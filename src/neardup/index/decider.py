@@ -318,7 +318,7 @@ class Decider:
         begins = np.cumsum(sizes)
         offsets = np.concatenate([[0], begins, begins[-1] + arrivals.sets.offsets[1:]])
         data = np.concatenate([*stored, arrivals.sets.data[: arrivals.sets.offsets[-1]]])
-        verifier = self.options.exact(data, offsets.astype(np.int64), self.weights)
+        verifier = self.options.comparison(data, offsets.astype(np.int64), self.weights)
         return verifier, {number: place for place, number in enumerate(sets)}
 
     def _compare_arrivals(
@@ -339,7 +339,7 @@ class Decider:
         if self._by_sets(arrivals):
             assert arrivals.sets is not None  # noqa: S101  # `_by_sets` is true
             sets = arrivals.sets.take(sharing)
-            verifier: Any = self.options.exact(sets.data, sets.offsets, self.weights)
+            verifier: Any = self.options.comparison(sets.data, sets.offsets, self.weights)
         else:
             verifier = self._estimated(arrivals.compared[sharing])
         witness, similarity, compared, _ = verifier.keep(buckets.numbers, starts.astype(np.int64))
