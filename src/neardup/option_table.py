@@ -513,7 +513,9 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.integrations.duckdb.register": Place(
         IndexOptions, _SQL, excluded={"distinguish": _SQL}
     ),
-    "neardup.Index.open": Place(OnlineOptions, _INDEX),
+    "neardup.Index.open": Place(
+        OnlineOptions, _INDEX, excluded={"embed": "an index takes ready-made vectors"}
+    ),
     "neardup.add_files": Place(IndexOptions, _INDEX),
     "neardup.plan": Place(PlanOptions, _PLANNED),
     "neardup.tune": Place(ReferenceOptions, _SWEPT),
