@@ -13,7 +13,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup java redis browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
-	bench-online bench-redis bench-review bench-spark demo docs release pictures clean
+	bench-online bench-redis bench-review bench-spark bench-vectors demo docs release pictures clean
 
 setup: .venv/ready java redis browser promtool
 
@@ -143,7 +143,7 @@ interleavings: setup
 	$(PYTEST) tests/index/redis_store/test_interleavings.py --hypothesis-profile interleavings
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-review bench-spark
+bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-review bench-spark bench-vectors
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -186,6 +186,11 @@ bench-redis: setup .venv-bench/ready
 # WORK=folder is where the run with a million removals is made and kept: 1 GB.
 bench-review: setup
 	$(BIN)/python benches/review.py --work "$(or $(WORK),/tmp)"
+
+# WORK=folder is where the vectors are made and kept: 4 GB.
+bench-vectors: setup .venv-bench/ready
+	$(BIN)/python benches/vectors.py --data "$(DATA)" --peers-python $(PEERS)/python \
+		$(if $(WORK),--work "$(WORK)")
 
 bench-spark: setup .venv-bench/ready
 	$(BIN)/python benches/spark.py --data "$(DATA)" --peers-python $(PEERS)/python \

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from batch_figures import IN_ALL, MB, SKETCH_FILES
+from batch_figures import IN_ALL, MB
 from contenders import HERE
 from table import Row, Value, grid
 
@@ -27,6 +27,7 @@ from neardup.formatting import format_bytes, parse_bytes
 from neardup.options import Options
 from neardup.pipeline.stages.band import BYTES_PER_KEY
 from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
+from neardup.pipeline.stages.tables import BYTES_PER_FILE
 from neardup.planner.planner import Plan
 
 PAGE = HERE.parent / "docs" / "scale.md"
@@ -38,6 +39,8 @@ GB = 1e9
 MEASURED_MEMORY = 4 * GB
 BYTES_OF_A_WORD = 6
 PARQUET_ROW = 60
+STORED_KEY, BESIDES_KEYS, HASHED = 8, 60, 40
+"""Bytes of a document in sketch files: a band's key, all but the keys; those that ranking reads."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,6 @@ class Measured:
     band: float
     decide: float
     efficiency: float
-    sketch_bytes: float
     bucket_bytes: float
     candidates: float
     pair_bytes: float
@@ -92,7 +94,6 @@ def measured(figures: Mapping[str, Sequence[Mapping[str, Value]]]) -> Measured:
         band=cores * seconds["band"] / count / slices,
         decide=max(seconds["decide"] / count, both["decide"] / both["documents"]),
         efficiency=one["seconds"] / both["seconds"] / cores,
-        sketch_bytes=size[SKETCH_FILES],
         bucket_bytes=size["band"] - size["rank"],
         candidates=(size["match"] - size["band"]) / set_bytes,
         pair_bytes=size["decide"] - size["match"],
@@ -121,22 +122,29 @@ def stages(corpus: Corpus, machine: Machine, seen: Measured) -> list[Row]:
     fast = machine.cores * seen.efficiency
     candidates = seen.candidates * n
     sets = candidates * (8 * corpus.size / BYTES_OF_A_WORD + 24)
-    sketches, buckets, pairs = seen.sketch_bytes * n, seen.bucket_bytes * n, seen.pair_bytes * n
+    keys = STORED_KEY * curve.bands * n
+    buckets, pairs = seen.bucket_bytes * n, seen.pair_bytes * n
     small = 0.5 * GB
     rows = [
-        ("sketch", seen.sketch * text / MB / fast, text, sketches, small),
-        ("rank", seen.rank * n * hash_slices, 20 * n * hash_slices, 0, machine.memory / 2),
+        ("sketch", seen.sketch * text / MB / fast, text, keys + BESIDES_KEYS * n, small),
+        ("rank", seen.rank * n * hash_slices, HASHED * n * hash_slices, 0, machine.memory / 2),
         (
             "band",
             seen.band * n * band_slices / (workers * seen.efficiency),
-            4 * curve.slots * n * band_slices,
+            keys * band_slices,
             buckets,
             machine.memory / 2 + n,
         ),
         ("match", seen.match * text / MB / fast, text + 16 * n, sets, small + n),
         ("decide", seen.decide * n, 2 * buckets + 2 * sets, 2 * pairs, machine.memory / 2 + 2 * n),
         ("tables", seen.tables * n, 0, PARQUET_ROW * seen.removed * n, small + n),
-        ("filter", seen.filter * text / MB, text, text * (1 - seen.removed), small + n),
+        (
+            "filter",
+            seen.filter * text / MB / min(fast, free / BYTES_PER_FILE),
+            text,
+            text * (1 - seen.removed),
+            small + n,
+        ),
     ]
     return [_row(*row, machine) for row in rows]
 

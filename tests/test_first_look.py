@@ -256,9 +256,12 @@ def test_warning_comes_before_the_run_reads_and_its_number_is_about_right(
     lines = "".join(json.dumps({"text": text}) + "\n" for text in common_words(3_000))
     (tmp_path / "a.jsonl").write_text(lines)
     options = ["--shingle", "word:1", "--threshold", "0.5"]
+    planned = run("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "out", *options, "--dry-run")
+    assert planned.code == 0, planned.err
     ran = run("dedup", tmp_path / "a.jsonl", "-o", tmp_path / "out", *options)
     assert ran.code == 0, ran.err
     said = re.search(r"about (\d+) comparisons a document are expected", ran.err)
     assert said and said.start() < ran.err.index("reading ")
+    assert said[0] in planned.out
     counts = json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]
     assert 0.5 < int(said[1]) / (counts["comparisons"] / counts["documents"]) < 2

@@ -22,6 +22,7 @@ from neardup.pipeline.output import OBEYED_FILE, RUN_FILE
 from neardup.pipeline.progress_display import ReportStage, show_progress
 from neardup.pipeline.run import run_job
 from neardup.pipeline.run_inputs import RunInputs
+from neardup.pipeline.saved import read_centre_file
 from neardup.report.run_comparison import options_of_run
 from neardup.report.run_documents import read_run_record
 from neardup.report.run_page import write_report
@@ -150,6 +151,7 @@ def repeat_job(run: Path, record: dict[str, Any], out: Path, key: Key | None = N
             keep_full=parameters["keep_full"],
             merge_rows=bool(parameters["merge_rows"]),
             key=key,
+            centre=read_centre_file(run),
             repeats=run,
             finish=lambda folder: write_report(folder, out.resolve().name),
             shard=inputs.reading.shard,

@@ -202,7 +202,7 @@ class Corpus:
         parts: list[tuple[Integers, Integers, NDArray[np.float64]]] = []
         total = listed = 0
         for u, v, similar in self._leader_pairs(buckets, verifier, unique, shared, ends):
-            *part, count = kernels.spread_pairs(u, v, similar, by_leader, ends, most - listed)
+            *part, count = kernels.spread_pairs(u, v, similar, by_leader, ends, 0, most - listed)
             parts.append((part[0], part[1], part[2]))
             total, listed = total + count, listed + len(part[0])
         a, b, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -189,7 +189,10 @@ def test_pairs_are_the_same_in_little_memory(
     batch_engine.go(inputs, tmp_path / "plain", **asked)
     monkeypatch.setattr(sorting, "LEAST_BLOCK", 8)
     monkeypatch.setattr(pairs, "PAIRS_AT_ONCE", 50)
+    monkeypatch.setattr(pairs, "NAMED_AT_ONCE", 20)
+    taken = Paths(monkeypatch)
     batch_engine.go(inputs, tmp_path / "little", budget=batch_engine.Little(700), **asked)
+    assert taken.spilled >= {"members", "found"}
     written = batch_engine.table(tmp_path / "little", "pairs")
     assert written == batch_engine.table(tmp_path / "plain", "pairs")
     assert len(written) > 80

@@ -199,3 +199,17 @@ def test_saved_sketches_of_merged_rows_are_refused_without_merging(tmp_path: Pat
     dedup(path, "-o", merged, "--merge-rows", "book", "--save-sketches")
     ran = neardup("dedup", path, "-o", tmp_path / "out", "--against", merged, "-q")
     refused(ran, 2, "with --merge-rows", "give the files themselves")
+
+
+def test_slots_are_merged_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any size: the sketches that are compared are the same."""
+    rows = [{"id": row["doc"], "text": row["text"]} for rows in corpus(1) for row in rows]
+    inputs = [write_jsonl(tmp_path / "a.jsonl", rows)]
+    asked = {"verify": "estimate", "others": {"merge_rows": True, "pairs": True}}
+    want = batch_engine.go(inputs, tmp_path / "plain", **asked)
+    assert len(batch_engine.table(tmp_path / "plain", "pairs")) > 20
+    monkeypatch.setattr("neardup.pipeline.merge_rows.SLOTS_AT_ONCE", 100)
+    assert batch_engine.go(inputs, tmp_path / "parts", **asked) == want
+    assert batch_engine.table(tmp_path / "parts", "pairs") == batch_engine.table(
+        tmp_path / "plain", "pairs"
+    )

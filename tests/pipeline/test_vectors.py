@@ -16,6 +16,7 @@ from support import batch_engine
 from support.command_line import dedup, neardup, refused
 
 import neardup as library
+from neardup.decisions import Decision
 from neardup.sketch.centre import VectorCentre
 
 KILLING = Path(batch_engine.__file__).with_name("killing.py")
@@ -92,6 +93,7 @@ def test_planned_run_is_as_in_memory_and_says_its_rule(
         centre = VectorCentre.from_bytes((out / "vector-centre").read_bytes())
         assert record["spec"]["vectors"].endswith(":" + centre.digest)
         assert "cosine of" in page
+        assert ("Only their vectors were compared" in page) == (given is ALONE)
         predicted = record["predicted"]
         found = predicted["recall_at_threshold" if given is ALONE else "recall_at_cosine"]
         assert 0.99 <= found < 1
@@ -137,6 +139,21 @@ def test_why_tells_both_signals(inputs: list[Path], tmp_path: Path) -> None:
     assert "without --unless v:0.5 it would be removed" in said
     said = neardup("why", tmp_path / "unless", "d0", "d1").out
     assert "kept apart by --unless v:0.5" in said
+
+
+@pytest.mark.parametrize("given", ROLES, ids=lambda given: given[0])
+def test_decisions_change_a_run_and_an_index_refuses_it(
+    given: tuple[str, ...], inputs: list[Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    dedup(*inputs, "-o", run, *given, "--save-sketches")
+    stays = Decision("keep", "d19", who="ann", when="2026-03-01T12:00:00Z")
+    made = library.apply_decisions(run, [stays], tmp_path / "decided", progress=False)
+    assert [one[0] for one in removed(run) if one[0] != "d19"] == [
+        one[0] for one in removed(made.path)
+    ]
+    wanted = f"was made with {given[0]}, which an index does not support"
+    refused(neardup("index", "build", tmp_path / "index", "--from", run, "-q"), 2, wanted)
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ class SetTruth:
         similarity = np.concatenate([np.ones(len(sets)), self.truth.similarity])
         members = np.argsort(self.number, kind="stable")[np.count_nonzero(self.number < 0) :]
         ends = np.concatenate([[0], np.cumsum(self.copies)])
-        a, b, found, _ = kernels.spread_pairs(left, right, similarity, members, ends, most)
+        a, b, found, _ = kernels.spread_pairs(left, right, similarity, members, ends, 0, most)
         return _sorted(len(self.number), self.truth.floor, (a, b, found))
 
 

@@ -26,13 +26,13 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.errors import FormatError, MissingInput
+from neardup.errors import FormatError, MissingInput, ParameterError
 from neardup.formats.blocks import BlockReader, BlockWriter
 from neardup.index.additions import Additions
 from neardup.index.arrivals import SignatureCodec
 from neardup.index.folder import ADDITIONS, write_durably
 from neardup.index.place import new_index
-from neardup.index.redis_store.address import is_redis
+from neardup.index.redis_store.address import URL, is_redis
 from neardup.index.settings import IndexSettings
 from neardup.index.store import BLOBS, VERSIONS, WITH_VECTORS, Row, StoredDocuments
 from neardup.runtime import SILENT, Progress
@@ -224,6 +224,11 @@ def import_index(file: str | Path, path: str | Path, progress: Progress = SILENT
     Returns:
         The number of documents.
     """
+    if URL.match(str(file)):  # not shown: it may have a password
+        raise ParameterError(
+            "an index is imported from a file that neardup index export wrote, not from a URL: "
+            "give the place of the new index first, then the file"
+        )
     if not Path(file).exists():
         raise MissingInput(f"{file}: no such file: give one that neardup index export wrote")
     export = Export(Path(file))

@@ -117,8 +117,8 @@ def _check(saved: SketchSet, where: Path) -> None:
     """Refuse sketches of runs whose documents an index would judge differently."""
     columns = [shard.reading.columns for shard in saved.shards]
     option = None
-    if saved.spec.vectors or saved.spec.of_vectors:
-        option = "vectors"
+    if any(one.vectors for one in columns):
+        option = f"--{next(one.vectors_option for one in columns if one.vectors)}"
     elif any(one.distinguish for one in columns):
         option = "--distinguish COLUMN"
     elif any(one.id_option == "merge-rows" for one in columns) or any(

@@ -217,7 +217,7 @@ class Index:
 
     def __len__(self) -> int:
         """The number of stored documents, copies included."""
-        if not self.read_only:
+        if isinstance(self._opened, OpenIndex) and not self.read_only:
             return self._opened.generation.count_documents()[0]
         with self._opened.while_open() as generation:
             return generation.count_documents()[0]

@@ -66,6 +66,7 @@ def new_index(place: str | Path, settings: IndexSettings) -> AbstractContextMana
     """Make an index in a place that has none, of what the block loads."""
     if is_redis(place):
         return open_servers.new_index(RedisAddress.parse(str(place)), settings)
+    refuse_url(place)
     return load.new_index(Path(place), settings)
 
 

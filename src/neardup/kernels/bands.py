@@ -176,28 +176,34 @@ def candidate_pairs(buckets, members, starts, band_of, cap, first_bucket, first_
     return left[:count], right[:count], starts.size - 1, 1
 
 
-@kernel(I64, I64, F64, I64, I64, int64)
-def spread_pairs(left, right, similarity, copies, ends, room):
+@kernel(I64, I64, F64, I64, I64, int64, int64)
+def spread_pairs(left, right, similarity, copies, ends, first, room):
     """Expand pairs of leaders to pairs of their copies: (a, b, similarity), and the total number.
 
     Leader u has the copies copies[ends[u] : ends[u + 1]], itself included; a leader paired with
-    itself stands for all pairs of its copies. At most `room` pairs are returned.
+    itself stands for all pairs of its copies. At most `room` pairs are returned, from number
+    `first` on.
     """
     total = 0
     for i in range(left.size):
         mine = ends[left[i] + 1] - ends[left[i]]
         theirs = ends[right[i] + 1] - ends[right[i]]
         total += mine * (mine - 1) // 2 if left[i] == right[i] else mine * theirs
-    many = min(total, room)
+    many = max(min(total - first, room), 0)
     a, b, values = np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.float64)
     count = 0
     for i in range(left.size):
         u, v = left[i], right[i]
         for p in range(ends[u], ends[u + 1]):
-            for q in range(p + 1 if u == v else ends[v], ends[v + 1]):
+            begin = p + 1 if u == v else ends[v]
+            if first >= ends[v + 1] - begin:
+                first -= ends[v + 1] - begin
+                continue
+            for q in range(begin + first, ends[v + 1]):
                 if count == many:
                     return a, b, values, total
                 a[count], b[count] = min(copies[p], copies[q]), max(copies[p], copies[q])
                 values[count] = similarity[i]
                 count += 1
+            first = 0
     return a, b, values, total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import sys
@@ -33,12 +34,24 @@ class Budget:
             )
 
     def share(self, parts: int = 1) -> int:
-        """Return how many bytes each of `parts` may use now; LEAST / 16 in total at the least."""
+        """Return how many bytes each of `parts` may use now; LEAST / 16 in total at the least.
+
+        Memory that is not used any more goes back to the system before, if half of the budget is
+        in use: the C library would keep it.
+        """
+        if resident_memory() > self.total // 2:
+            with suppress(OSError, AttributeError):  # another C library than glibc
+                ctypes.CDLL(None).malloc_trim(0)
         return max(self.total - resident_memory(), LEAST // 16) // max(parts, 1)
 
-    def threads(self, wanted: int) -> int:
-        """Return `wanted`, or as many threads as there is memory for, but at least one."""
-        return max(min(wanted, self.share() // EACH_THREAD), 1)
+    def threads(self, wanted: int, each: int = EACH_THREAD) -> int:
+        """Return `wanted`, or as many threads as there is memory for, but at least one.
+
+        Args:
+            wanted: The most threads.
+            each: The bytes for a thread.
+        """
+        return max(min(wanted, self.share() // max(each, EACH_THREAD)), 1)
 
 
 def check_workers(workers: int | None) -> int:

@@ -11,6 +11,7 @@ from neardup.corpus.read import parse_chunk
 from neardup.corpus.shards import cut_shards, read_stamp
 from neardup.errors import UsageError
 from neardup.explanation import describe_rule
+from neardup.first_look import FirstDocuments
 from neardup.formatting import format_bytes, format_count
 from neardup.pipeline.disk_estimate import estimate_disk
 from neardup.pipeline.job import Job
@@ -48,7 +49,9 @@ def describe_job(job: Job) -> str:
         for chunk in shard.chunks():
             parse_chunk(chunk, shard.reading.columns)
             break
-    need = estimate_disk(job, shards, default_maker(job))
+    first = FirstDocuments(job.options.spec)
+    need = estimate_disk(job, shards, default_maker(job), first)
+    warning = first.warn_of_comparisons(job.options, need.documents)
     while not place.exists():
         place = place.absolute().parent
     free = shutil.disk_usage(place).free
@@ -69,6 +72,7 @@ def describe_job(job: Job) -> str:
         f"options    {how}",
         f"columns    {read}; id: {job.columns.id or 'id, else file:row'}",
         f"disk       {need.space} while it runs, {format_bytes(free)} are free",
+        *([f"warning    {warning}"] if warning else []),
         f"writes     {kept}",
         "nothing was written: leave out --dry-run to run it",
     ]

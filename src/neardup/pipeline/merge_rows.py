@@ -30,6 +30,9 @@ from neardup.text.arrays import Ragged, view_strings
 
 Integers = NDArray[np.int64]
 
+SLOTS_AT_ONCE = 1 << 20
+"""Slots of rows that are in memory at once while they are merged."""
+
 
 @dataclass(frozen=True)
 class DocumentRows:
@@ -173,11 +176,16 @@ class MergeWindow:
             self._has_apart[distinct] = True
 
     def _merge_slots(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
-        if len(rows):
-            starts = find_first_rows(documents)
-            least = np.minimum.reduceat(block.column("slots")[:, rows], starts, axis=1)
-            distinct = documents[starts]
-            self._slots[:, distinct] = np.minimum(self._slots[:, distinct], least)
+        if not len(rows):
+            return
+        starts = find_first_rows(documents)
+        distinct = documents[starts]
+        step = max(SLOTS_AT_ONCE // block.rows, 1)
+        for first in range(0, len(self._slots), step):
+            part = slice(first, min(first + step, len(self._slots)))
+            stored = block.file.read(block.number, "slots", part)[:, rows]
+            least = np.minimum.reduceat(stored, starts, axis=1)
+            self._slots[part, distinct] = np.minimum(self._slots[part, distinct], least)
 
     def _note_reasons(self, block: SketchBlock, rows: Integers, documents: Integers) -> None:
         listed = block.file.note_of(block.number)["reasons"]
@@ -206,8 +214,8 @@ class MergeWindow:
 
     def empty_slots(self) -> dict[str, int]:
         """Return the number of empty slots, for the note of a block; {} if there are none."""
-        slots = self._slots[:, self._usable]
-        empty = np.count_nonzero(slots == np.iinfo(slots.dtype).max)
+        most = np.iinfo(self._slots.dtype).max
+        empty = sum(np.count_nonzero((slot == most) & self._usable) for slot in self._slots)
         return {EMPTY: int(empty)} if empty else {}
 
     def _contents(self) -> NDArray[np.uint64]:

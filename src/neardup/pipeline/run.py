@@ -174,6 +174,7 @@ def find_near_duplicates(
             with clock.stage("pairs"):
                 progress.stage("pairing", len(sketches), "documents")
                 pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
+        compare.forget()
         if job.kept:
             with clock.stage("filter"):
                 notes, same = None, None

@@ -348,7 +348,10 @@ def _incomplete(comparison: TextComparison) -> Iterator[Html]:
 
 
 def _equal_texts(comparison: TextComparison, kept: str) -> Iterator[Html]:
-    """Show the beginning of two texts without a difference, once."""
+    """Show the beginning of two texts without a difference, once; there is none of vectors."""
+    if not kept:
+        yield note("Only their vectors were compared: no text was read.")
+        return
     where = "" if comparison.complete else f" in the first {COMPARED:,} characters"
     yield note(f"Word for word the same{where}.")
     more = "…" if len(kept) > EXCERPT else ""

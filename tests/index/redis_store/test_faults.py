@@ -25,9 +25,11 @@ from neardup.errors import (
     UsageError,
 )
 from neardup.index import place
+from neardup.index.exchange import import_index
 from neardup.index.redis_store import address as addresses
 from neardup.index.redis_store import servers as connections
 from neardup.index.redis_store import shared_generation
+from neardup.index.settings import IndexSettings, new_options
 
 TEXT = "one two three four five six seven eight"
 SMALL = batch_engine.SMALL
@@ -127,18 +129,23 @@ def test_another_url_is_no_folder(
 ) -> None:
     """Its password would be the name of a folder, and in messages."""
     monkeypatch.chdir(tmp_path)
+    settings = IndexSettings(new_options(None, None, SMALL), False)
     for refused in (
         lambda: Index.open(wrong),
         lambda: Index.open(wrong, read_only=True),
         lambda: place.is_stored(wrong),
         lambda: place.require_stored(wrong),
         lambda: place.require_free(wrong),
+        lambda: place.new_index(wrong, settings),
         lambda: place.check_settings(wrong, None, {}, None, None),
         lambda: addresses.RedisAddress.parse(str(wrong)),
     ):
         with pytest.raises(ParameterError, match="redis://HOST") as raised:
             refused()
         assert "secret" not in str(raised.value)
+    with pytest.raises(ParameterError, match="not from a URL") as raised:
+        import_index(wrong, tmp_path / "index")
+    assert "secret" not in str(raised.value)
     assert not [*tmp_path.iterdir()]
 
 
@@ -276,6 +283,13 @@ def test_a_flush_is_noticed(tmp_path: Path, what: str, again: bool) -> None:
             Index.open(address, **SMALL).close()
         with pytest.raises(FormatError, match="not the one that was opened"):
             ASKING[what](index)
+
+
+def test_a_closed_index_asks_no_server() -> None:
+    with Index.open(fresh_address(), **SMALL) as index:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        len(index)
 
 
 def test_foreign_keys_are_not_touched(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +124,33 @@ def test_sets_that_do_not_fit_the_driver_are_compared_in_tasks(
     assert files(tmp_path / "spark") == files(tmp_path / "local")
     work = json.loads((tmp_path / "spark" / "run.json").read_bytes())["spark"]["work"]
     assert "ComparePairs" in {one["name"] for one in work}
+
+
+OF_VECTORS: dict[str, batch_engine.Row] = {
+    "alone": dict.fromkeys(batch_engine.SMALL) | {"vectors": "v", "cosine": 0.9},
+    "also": {"also": "v:0.9", "limit": 2},
+    "unless": {"unless": "v:0.2"},
+}
+
+
+@pytest.mark.parametrize("role", ["also", *map(full, ("alone", "unless"))])
+def test_vectors_are_counted_and_compared_in_tasks(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    rows, chance = batch_engine.rows(7, 150, words=22), random.Random(3)
+    for row in rows:
+        row["v"] = [chance.choice([-1, 0, 1, 1.1]) for _ in range(4)] + [0.1]
+    paths = batch_engine.write(tmp_path / "in", rows)
+    options = OF_VECTORS[role]
+    batch_engine.go(paths, tmp_path / "local", shard=SHARD, **options)
+    monkeypatch.setattr(compare, "_memory_factor", lambda _: 10**6)
+    run_on_spark(spark, batch_engine.job(paths, tmp_path / "spark", shard=SHARD, **options))
+    assert files(tmp_path / "spark") == files(tmp_path / "local")
+    assert record(tmp_path / "spark") == record(tmp_path / "local")
+    assert len(batch_engine.table(tmp_path / "spark", "removed")) > 20
+    work = json.loads((tmp_path / "spark" / "run.json").read_bytes())["spark"]["work"]
+    counted = {one["name"] for one in work} & {"CountDocuments"}
+    assert bool(counted) == (role != "unless")
 
 
 def test_a_secret_key_reaches_the_tasks(spark: Any, tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ class PairComparer:
         parts = self._job.backend.run(work, items, threads, self._advance)
         return np.concatenate([np.empty(0), *parts])
 
+    def forget(self) -> None:
+        """Drop the sets in memory; they are read again if they are needed."""
+        self.__dict__.pop("_all_sets", None)
+
     @cached_property
     def _all_sets(self) -> tuple[Integers, Comparison]:
         """All candidates, and their sets in memory."""

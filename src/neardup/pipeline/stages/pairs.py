@@ -24,6 +24,9 @@ from neardup.pipeline.stages.rank import RankedDocuments
 Integers = NDArray[np.int64]
 PairColumns = tuple[Integers, Integers, NDArray[np.float64]]
 
+NAMED_AT_ONCE = 1 << 17
+"""Pairs whose names are in memory at once."""
+
 
 def write_pairs(
     job: Job,
@@ -35,25 +38,23 @@ def write_pairs(
 ) -> dict[str, int]:
     """Write pairs.parquet; return how many pairs are in it, and how many beyond the limit."""
     copies, ends = _group_by_leader(ranked)
-    parts: list[PairColumns] = []
+    found = Sorter(folder / "found", job.budget.share(4), carries=True)
     total = written = 0
-    for left, right, similar in _compare_leaders(job, folder, ranked, buckets, compare, ends):
-        a, b, similarity, count = kernels.spread_pairs(
-            left, right, similar, copies, ends, MAX_PAIRS - written
-        )
-        a, b = ranked.ranking.documents(a), ranked.ranking.documents(b)
-        parts.append((np.minimum(a, b), np.maximum(a, b), similarity))
-        total, written = total + count, written + len(a)
-    a, b, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((b, a))
-    with TableWriter(folder / "pairs.parquet", tables.PAIRS) as table:
-        table.add(
-            {
-                "a": catalogue.names(a[order]),
-                "b": catalogue.names(b[order]),
-                "similarity": similarity[order],
-            }
-        )
+    for leaders in _compare_leaders(job, folder, ranked, buckets, compare, ends):
+        count, first, room = 1, 0, MAX_PAIRS - written
+        while first < count:
+            a, b, similarity, count = kernels.spread_pairs(
+                *leaders, copies, ends, first, min(PAIRS_AT_ONCE, room - first)
+            )
+            a, b = ranked.ranking.documents(a), ranked.ranking.documents(b)
+            keys = np.minimum(a, b) << 32 | np.maximum(a, b)
+            found.add(keys.view(np.uint64), similarity)
+            first += len(a)
+            if first == room:
+                break
+        total, written = total + count, written + first
+    _write_table(folder / "pairs.parquet", catalogue, found)
+    found.close()
     capped = sum(int(np.count_nonzero(batch.sizes > BUCKET_CAP)) for batch in buckets)
     return {
         "written": written,
@@ -63,17 +64,33 @@ def write_pairs(
     }
 
 
+def _write_table(path: Path, catalogue: Catalogue, pairs: Sorter) -> None:
+    """Write the pairs of documents, with their similarities."""
+    with TableWriter(path, tables.PAIRS) as table:
+        for keys, values in pairs:
+            assert values is not None  # noqa: S101
+            for start in range(0, len(keys), NAMED_AT_ONCE):
+                part = keys[start : start + NAMED_AT_ONCE].view(np.int64)
+                table.add(
+                    {
+                        "a": catalogue.names(part >> 32),
+                        "b": catalogue.names(part & 0xFFFFFFFF),
+                        "similarity": values[start : start + NAMED_AT_ONCE],
+                    }
+                )
+
+
 def _group_by_leader(ranked: RankedDocuments) -> tuple[Integers, Integers]:
     """Return all documents grouped with their copies, and where the group of each rank begins."""
     documents = len(ranked.state)
-    leader = np.where(ranked.state != 0, np.arange(documents), -1)
+    leader = np.where(ranked.state != 0, np.arange(documents, dtype=np.int32), np.int32(-1))
     for twins, _ in ranked.copies:
-        leader[(twins & np.uint64(0xFFFFFFFF)).astype(np.int64)] = (twins >> np.uint64(32)).astype(
-            np.int64
-        )
-    usable = np.flatnonzero(leader >= 0)
-    order = usable[np.argsort(leader[usable], kind="stable")]
-    return order, np.searchsorted(leader[order], np.arange(documents + 1))
+        copies = (twins & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        leader[copies] = (twins >> np.uint64(32)).astype(np.int32)
+    order = np.argsort(leader, kind="stable")
+    grouped = order[np.count_nonzero(leader < 0) :]
+    sizes = np.bincount(leader[leader >= 0], minlength=documents)
+    return grouped, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _compare_leaders(

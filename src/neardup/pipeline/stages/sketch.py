@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from neardup.corpus.column_check import check_columns, check_new_columns, find_dimension
 from neardup.corpus.documents import Documents
 from neardup.corpus.inputs import InputFile, say_notes
-from neardup.corpus.read import Chunk, parse_chunk
+from neardup.corpus.read import CHUNK, Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
 from neardup.corpus.streams import AGAIN, SKIP
 from neardup.errors import InputError, RowError
@@ -44,7 +44,7 @@ from neardup.pipeline.sketch_files import (
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.pipeline.vector_inputs import place_vectors
-from neardup.runtime import Progress, map_in_order
+from neardup.runtime import AHEAD, Progress, map_in_order
 from neardup.sketcher import Sketcher
 from neardup.spec import VECTOR
 from neardup.text.frequencies import Frequencies, FrequencyCounts
@@ -60,6 +60,8 @@ CANDIDATE_SHARE = 0.3
 """About the share of documents that share a bucket with others: 0.1 on posts, 0.3 on manuals."""
 
 UNITS_PER_BYTE = {"word": 1 / 6, "char": 1.0, "line": 1 / 40, "token": 1.0, VECTOR: 0.0}
+SHORT_ROW = 128
+"""Bytes of a short document as stored."""
 BYTES_BESIDES_SLOTS = 60
 """Bytes of a document's sketch that are not slots: content hash, length, id."""
 
@@ -167,7 +169,7 @@ class SketchShards:
         row = 0
         try:
             for (key, shard, chunk), made in map_in_order(
-                _chunks_of_shards(items), sketch, self.budget.threads(threads)
+                _chunks_of_shards(items), sketch, self.budget.threads(threads, self._each_thread())
             ):
                 if writer is None:
                     writer = SketchWriter(self.stage.path(key), self.maker.spec, key, shard)
@@ -190,6 +192,13 @@ class SketchShards:
         finally:
             if writer is not None:
                 writer.abandon()
+
+    def _each_thread(self) -> int:
+        """Return the bytes for a thread with the sketches of its chunks, if documents are short.
+
+        Two copies of a chunk are in work, AHEAD in the queue, and two in the block that is written.
+        """
+        return int((AHEAD + 4) * self.maker.room(CHUNK // SHORT_ROW, 0))
 
 
 def _first_rejected(made: SketchedChunk, writer: SketchWriter) -> tuple[InputFile, int, str]:
