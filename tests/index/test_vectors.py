@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -349,6 +352,30 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
                 call()
     with pytest.raises(NeardupError, match="vectors is not supported for an index on Redis"):
         Index.open("redis://localhost:1", **ALSO)
+
+
+KILLED = """
+import os, signal, sys
+import neardup
+
+index = neardup.Index.open(sys.argv[1], also="v:0.9", dimension=3, threshold=0.6, shingle="word:2")
+index.add_batch(["1", "2"], ["one two three four", "five six"], vectors=[[1, 0, 0], [1, 0.1, 0]])
+index.submit(["3"], ["seven eight"], vectors=[[0, 1, 0]])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "index")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with Index.open(tmp_path / "index", **ALSO) as index:
+        assert numbers_of(index.get("2"))[3] == "vector"
+        assert index.query("nine ten", vector=[1.0, 0.1, 0.0]).duplicate_of == "1"
+        assert index.verify() == []
+        with Index.open(tmp_path / "index", read_only=True) as reader:
+            index.add("4", "eleven twelve", vector=WEST)
+            index.remove("1")
+            assert stored(reader, [{"id": "2"}, {"id": "4"}]) == {"2": None, "4": None}
 
 
 def test_export_and_import(tmp_path: Path) -> None:
