@@ -496,6 +496,7 @@ _SKETCHED = "the documents are sketched already: neardup index reindex sketches 
 _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
+_COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
 _VECTORS = (
     "vectors are compared by neardup dedup, neardup.dedup, dedup_files and neardup.Index.open only"
@@ -506,7 +507,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions, excluded=_NO_VECTORS),
-    "neardup.evaluate": Place(MatchingOptions),
+    "neardup.evaluate": Place(MatchingOptions, excluded={"embed": _COLUMN}),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS
     ),
@@ -528,7 +529,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup evaluate": Place(
         MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS},
+        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, "embed": _COLUMN},
     ),
     "neardup plan": Place(PlanOptions, _PLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT),

@@ -423,6 +423,11 @@ class Options:
         return replace(self, vectors=replace(self.vectors, threshold=-1.0))
 
     @property
+    def uncounted(self) -> Options:
+        """These options without what is counted in a corpus, as they were given."""
+        return replace(self, spec=replace(self.spec, ignored="", weights="", vectors=""))
+
+    @property
     def of_texts(self) -> Options:
         """These options, by which texts are compared without their vectors."""
         return replace(self, vectors=None, spec=replace(self.spec, vectors=""))

@@ -96,6 +96,8 @@ class VectorSignal:
         asked = {"vectors": self.column, "cosine": self.threshold}
         if self.role != ALONE:
             asked = {self.option: f"{self.column}:{self.threshold!r}"}
+        if self.embed is not None:
+            asked = {EMBED: self.embed, **{n: v for n, v in asked.items() if n != "vectors"}}
         return asked | {name: value for name, value in rest.items() if value is not None}
 
     @classmethod

@@ -26,6 +26,8 @@ QUESTIONS: dict[str, Row] = {
     "within": {"within": "lang"},
     "numbers": {"distinguish": "numbers"},
     "against": {"against": True},
+    "frequent lines": {"strip": "lines:60%"},
+    "tf-idf": {"sketch": "weighted", "weights": "tf-idf"},
 }
 TABLES = ("removed", "clusters", "rejected", "decided", "decisions", "samples")
 

@@ -61,14 +61,14 @@ from neardup.evaluation.systems import (
 )
 from neardup.explanation import is_by_distance
 from neardup.formatting import format_count
-from neardup.in_memory import find_frequencies, find_ignored_lines, find_layout
+from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import given_options
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import KEYED
-from neardup.vector_layout import columns_of_vectors
+from neardup.vector_layout import columns_of_vectors, find_layout
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -203,10 +203,11 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     if chosen.get("hash") == KEYED:
         del chosen["hash"]
     options = Options.of(**chosen)
-    if options.vectors is not None and options.vectors.column.endswith(MATRIX_ENDING):
+    signal = options.vectors
+    if signal is not None and (signal.embed or signal.column.endswith(MATRIX_ENDING)):
         raise ParameterError(
-            f"evaluate reads vectors from a column, not from {options.vectors.column}: put them "
-            "beside the texts, or make a run and evaluate it (--run) without the corpus"
+            f"evaluate reads vectors from a column, not from {signal.embed or signal.column}: put "
+            "them beside the texts, or make a run and evaluate it (--run) without the corpus"
         )
     if options.spec.unit == "token":
         raise ParameterError("evaluate looks at texts: choose word, char or line shingles")

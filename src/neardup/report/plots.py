@@ -40,8 +40,9 @@ def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things:
         things: what is counted, as a plural.
     """
     recall = curve.probability(threshold)
+    bands = f"{curve} rows" if str(curve)[-1].isdigit() else str(curve)
     title = (
-        f"With {curve} rows, two documents of similarity {threshold:g} share a bucket with "
+        f"With {bands}, two documents of similarity {threshold:g} share a bucket with "
         f"probability {recall:.4f}{curve.condition}"
     )
     marks = [

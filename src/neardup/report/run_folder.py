@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from neardup.measure_table import MEASURES
 from neardup.pipeline.output import RUN_FILE
 from neardup.pipeline.run_progress import no_run_error
 from neardup.source_counts import SourceCounts
-from neardup.vector_signal import VectorSignal
+from neardup.vector_signal import ALONE, VectorSignal
 
 LONGEST_REASON: Final = 100
 
@@ -164,6 +165,17 @@ class RunRecord:
     scripts: Sequence[ScriptCounts] = ()
     sources: ReportedSources = field(default_factory=ReportedSources)
     decisions: Mapping[str, int] | None = None
+    vectors: VectorSignal | None = None
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether documents were compared by their vectors alone."""
+        return self.vectors is not None and self.vectors.role == ALONE
+
+    @property
+    def has_two_signals(self) -> bool:
+        """Whether documents were compared by their texts and by their vectors."""
+        return self.vectors is not None and self.vectors.role != ALONE
 
     @property
     def is_exact(self) -> bool:
@@ -223,6 +235,7 @@ def _record(content: dict[str, Any]) -> RunRecord:
         scripts=_scripts(content.get("scripts", {})),
         sources=_sources(content.get("sources")),
         decisions=_decisions(content.get("decisions")),
+        vectors=VectorSignal.of_stated(parameters, content.get("vector_curve", [])),
     )
 
 
@@ -401,6 +414,19 @@ class RunTable:
                     values = pc.fill_null(values, absent)
                 # Not to_numpy: it imports pandas wherever that is installed.
                 yield np.from_dlpack(values)
+
+    def tally(self, column: str) -> Counter[str]:
+        """Count the values of a column of names.
+
+        Args:
+            column: The name of the column; rows without a value are not counted.
+        """
+        counted: Counter[str] = Counter()
+        for group, _, _ in self._groups():
+            for batch in self._batches(group, BATCH, [column]):
+                for one in pc.value_counts(batch.column(0).drop_null()).to_pylist():
+                    counted[one["values"]] += one["counts"]
+        return counted
 
     def first(self, count: int) -> list[Row]:
         """Return the first rows."""

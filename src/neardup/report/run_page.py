@@ -8,6 +8,9 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from neardup.formats import tables
 from neardup.formatting import format_similarity
 from neardup.report import plots, sections
@@ -31,6 +34,7 @@ LARGEST: Final = 10
 CLOSEST: Final = 5
 REJECTED: Final = 10
 DECIDED: Final = 20
+Reals = NDArray[np.float64]
 ABSENT: Final = 2.0
 """Stands for the similarity of a document that has no witness: more than any."""
 COPIES: Final = 3
@@ -82,7 +86,7 @@ def sections_of(run: Path, record: RunRecord) -> Iterator[tuple[str, Html]]:
         yield "cut", sections.cut(record.cut, unit, most_cut(run))
     if record.counts.vetoed is not None:
         yield "vetoed", vetoed_section(run, record)
-    figures = largest_clusters(run)
+    figures = largest_clusters(run, of_vectors=record.of_vectors)
     if record.decisions is not None:
         yield "decisions", decisions_section(run, record.decisions)
     none = sections.keeps_none(record)
@@ -100,12 +104,32 @@ def removals(run: Path, record: RunRecord) -> sections.Removals:
     counts = record.counts
     table = RunTable(run / "removed.parquet", tables.REMOVED, counts.removed)
     absent = counts.dropped and ABSENT
-    closest = smallest_positions(table.numbers("similarity", absent), CLOSEST)
+    margins = table.numbers("similarity", absent)
+    if record.has_two_signals:
+        margins = _margins(table, record, absent)
+    closest = smallest_positions(margins, CLOSEST)
     closest = closest[: counts.removed - (counts.dropped or 0)]
     return sections.Removals(
         similarity_counts(table.numbers("similarity", absent)),
         [row for row in table.at(closest) if row["similarity"] < 1.0],
+        table.tally("by") if record.has_two_signals else {},
     )
+
+
+def _margins(table: RunTable, record: RunRecord, absent: float | None) -> Iterator[Reals]:
+    """Yield by how much the removed documents reach the thresholds of the two signals.
+
+    Args:
+        table: The removed documents.
+        record: The run.
+        absent: What stands for a similarity that is missing.
+    """
+    signal = record.vectors
+    assert signal is not None  # noqa: S101  # the caller has two signals
+    of_both = np.maximum if signal.finds else np.minimum
+    similarities = table.numbers("similarity", absent)
+    for similarity, cosine in zip(similarities, table.numbers("cosine", ABSENT), strict=True):
+        yield of_both(similarity - (record.threshold or 0.0), cosine - signal.threshold)
 
 
 def most_cut(run: Path) -> list[Row]:
@@ -114,14 +138,20 @@ def most_cut(run: Path) -> list[Row]:
     return table.at(smallest_positions((-sizes for sizes in table.numbers("bytes")), LARGEST))
 
 
-def largest_clusters(run: Path) -> ClusterFigures:
-    """Read the sizes of all clusters, and the largest ones with their sampled texts."""
+def largest_clusters(run: Path, of_vectors: bool = False) -> ClusterFigures:
+    """Read the sizes of all clusters, and the largest ones with their sampled texts.
+
+    Args:
+        run: The folder of the run.
+        of_vectors: Whether vectors alone were compared, so that no text was read.
+    """
     table = RunTable(run / "clusters.parquet", tables.CLUSTERS)
     largest = table.at(smallest_positions((-sizes for sizes in table.numbers("size")), LARGEST))
     return ClusterFigures(
         size_counts(table.numbers("size")),
         largest,
-        samples(run, {int(row["cluster"]) for row in largest}),
+        None if of_vectors else samples(run, {int(row["cluster"]) for row in largest}),
+        of_vectors,
     )
 
 
@@ -146,12 +176,14 @@ class ClusterFigures:
     Attributes:
         sizes: the number of clusters by range of sizes (smallest, largest).
         largest: the rows of the largest clusters.
-        samples: texts by cluster; None if the run has no samples.parquet.
+        samples: texts by cluster; None if the run has no samples.parquet, or has read no texts.
+        of_vectors: whether it has read none, because vectors alone were compared.
     """
 
     sizes: dict[tuple[int, int], int]
     largest: list[Row]
     samples: dict[int, list[Row]] | None
+    of_vectors: bool = False
 
 
 def group_samples(rows: Iterable[Row], clusters: set[int]) -> dict[int, list[Row]]:
@@ -256,6 +288,8 @@ def _vetoed(witness: Row, sample: Row, *_: Row) -> Html:
 
 
 def _cluster_note(figures: ClusterFigures) -> Html:
+    if figures.of_vectors:
+        return note("Texts are not shown: vectors alone were compared, and no text was read.")
     if figures.samples is None:
         return note("Texts are not shown: this run has no samples.parquet.")
     return note(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -74,11 +74,14 @@ class Removals:
     Attributes:
         similarities: the number of documents in each bin of `SIMILARITIES`, by the similarity to
             the witness.
-        closest: the documents that are least similar to their witness.
+        closest: the documents that are least similar to their witness; with two signals those that
+            are nearest to the thresholds of both.
+        by: with two signals, how many were removed by each.
     """
 
     similarities: NDArray[np.int64]
     closest: list[Row]
+    by: Mapping[str, int] = field(default_factory=dict)
 
 
 def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
@@ -280,6 +283,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
         if key in record.metrics
     ]
     shown.append(("comparisons", f"{record.counts.comparisons:,}"))
+    shown += _by_signals(record, removals.by)
     if record.curve is None or record.threshold is None:
         return section(
             "similarity",
@@ -301,6 +305,27 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
         *_closest(removals),
         *by_script(record.scripts),
     )
+
+
+SIGNALS: Final = {
+    "text": "removed because of the texts alone",
+    "vector": "removed because of the vectors alone",
+    "both": "removed because of both",
+    "copy": "removed as identical",
+}
+"""The column `by` in words."""
+
+
+def _by_signals(record: RunRecord, by: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield what vectors found beside texts; nothing without them."""
+    signal = record.vectors
+    if signal is None or not record.has_two_signals:
+        return
+    if signal.finds:
+        recall = signal.meeting.probability(signal.threshold)
+        yield "bands of vectors", str(signal.meeting)
+        yield f"predicted recall at cosine {signal.threshold:g}", f"{recall:.4f}"
+    yield from ((words, f"{by[name]:,}") for name, words in SIGNALS.items() if by.get(name))
 
 
 def _curve(record: RunRecord, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:
@@ -331,16 +356,22 @@ def _closest(removals: Removals) -> Iterator[Html]:
     if not removals.closest:
         return
     yield tag("h3", "The closest decisions")
-    yield note("The removed documents that are least similar to the document kept in their place.")
+    nearest = "least similar to the document kept in their place"
+    if removals.by:
+        nearest = "nearest to the thresholds of both signals"
+    yield note(f"The removed documents that are {nearest}.")
+    cosines = ("cosine",) if removals.by else ()
     rows = (
         (
             format_similarity(row["similarity"]),
+            *("" if row[name] is None else format_similarity(row[name]) for name in cosines),
             document(row["id"], row["file"], row["row"]),
             document(row["witness"], row["witness_file"], row["witness_row"]),
         )
         for row in removals.closest
     )
-    yield table("The closest decisions", ("similarity", "removed", "kept"), rows, {"similarity"})
+    heads = ("similarity", *cosines, "removed", "kept")
+    yield table("The closest decisions", heads, rows, {"similarity", *cosines})
 
 
 def by_script(scripts: Sequence[ScriptCounts]) -> Iterator[Html]:

@@ -75,7 +75,7 @@ class ReviewDesk:
         self.journal = open_journal(subject)
         self.texts, self.threshold = subject.texts, subject.threshold
         path = subject.folder / "index.sqlite"
-        self.index = ReviewIndex(subject.tables, path, subject.threshold)
+        self.index = ReviewIndex(subject.tables, path)
         self.texts.index = self.index
         self._apply_work = ApplyWork(subject.apply) if isinstance(subject, RunSubject) else None
 

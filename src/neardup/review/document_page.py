@@ -81,6 +81,8 @@ def _listed(visit: Visit, one: FoundCluster | FoundCopy) -> Iterator[Html]:
         similar = "" if one.similarity is None else format_similarity(one.similarity)
         shown = [("decision", "removed"), ("its witness, which was kept", link)]
         shown.append(("similarity of the two", similar))
+        if one.cosine is not None:
+            shown.append(("cosine of the two", format_similarity(one.cosine)))
         yield pairs(shown)
         yield tag("p", tag("a", "Decide about it", href=visit.url(f"pair/{one.position}")))
     else:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from neardup.decisions import LONGEST_NAME
 from neardup.review.subject import ReviewTables
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 SCHEMA: Final = """
 CREATE TABLE about (run TEXT, version INTEGER);
@@ -24,7 +24,7 @@ CREATE TABLE clusters (
 );
 CREATE TABLE members (
     position INTEGER PRIMARY KEY, cluster INTEGER, id TEXT, file INTEGER, row INTEGER,
-    similarity REAL, exact INTEGER, doubt REAL, called TEXT
+    similarity REAL, exact INTEGER, doubt REAL, called TEXT, cosine REAL
 );
 CREATE TABLE spans (
     file INTEGER, first_row INTEGER, start INTEGER, length INTEGER, PRIMARY KEY (file, first_row)
@@ -64,15 +64,12 @@ CREATE INDEX clusters_file ON clusters (file, cluster);
 """
 
 
-def build_index(
-    tables: ReviewTables, path: Path, threshold: float, advance: Callable[[float], None]
-) -> None:
+def build_index(tables: ReviewTables, path: Path, advance: Callable[[float], None]) -> None:
     """Write the file; it exists under its name only when it is complete.
 
     Args:
         tables: What it is made of.
         path: The file.
-        threshold: The similarity at which a decision is least certain.
         advance: Gets the part that is done, from 0 to 1; it may raise to end the making.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -80,7 +77,7 @@ def build_index(
         path.parent.mkdir(exist_ok=True)
         beside.unlink(missing_ok=True)
         with closing(connect(beside, "rwc")) as made:
-            _fill(made, tables, threshold, advance)
+            _fill(made, tables, advance)
         beside.replace(path)
     finally:
         with suppress(OSError):
@@ -98,15 +95,9 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(name, uri=True, check_same_thread=False, isolation_level=None)
 
 
-def measure_doubt(similarity: float | None, threshold: float) -> float | None:
-    """Return how far a similarity is from the threshold: the nearer, the less certain."""
-    return None if similarity is None else abs(similarity - threshold)
-
-
 def _fill(
     made: sqlite3.Connection,
     tables: ReviewTables,
-    threshold: float,
     advance: Callable[[float], None],
 ) -> None:
     identity = tables.identify()
@@ -122,10 +113,10 @@ def _fill(
     for before, rows in tables.removed():
         advance(0.2 + 0.4 * before)
         made.executemany(
-            "INSERT INTO members VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL)",
+            "INSERT INTO members VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
             (
-                (c, id, files[file], at, s, exact, measure_doubt(s, threshold))
-                for c, id, file, at, s, exact in rows
+                (c, id, files[file], at, s, exact, doubt, cosine)
+                for c, id, file, at, s, exact, doubt, cosine in rows
             ),
         )
     advance(0.6)

@@ -22,6 +22,7 @@ from neardup.review.subject import (
     ReviewNeighbour,
     Stamp,
     TableBatch,
+    measure_doubt,
 )
 
 NO_STORE: Final = (
@@ -117,6 +118,7 @@ class IndexTables:
 
     def __init__(self, index: Index, name: str) -> None:
         self._index, self._name = index, name
+        self._threshold = index.options.threshold
 
     def identify(self) -> str:
         """Return the generation, the number of the last change and that of the documents.
@@ -148,7 +150,16 @@ class IndexTables:
             for listed in page:
                 for cluster in self._parts(listed.number):
                     rows = [
-                        (listed.number, one.id, self._name, one.number, one.similarity, one.exact)
+                        (
+                            listed.number,
+                            one.id,
+                            self._name,
+                            one.number,
+                            one.similarity,
+                            one.exact,
+                            measure_doubt(one.similarity, self._threshold),
+                            None,
+                        )
                         for one in cluster.members
                     ]
                     yield TableBatch(min(done / copies, 1.0), rows)

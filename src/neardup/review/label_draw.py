@@ -108,6 +108,11 @@ def _options(subject: RunSubject) -> Options:
     run = RunSystem.of(subject.run, [])
     if run.of_copies:
         raise UsageError("a run of neardup exact has no similar pairs to label: label one of dedup")
+    if run.vectors is not None:
+        raise UsageError(
+            "pairs are drawn by the similarity of texts, and this run has compared vectors: label "
+            "pairs of your own, and give them to neardup evaluate --run"
+        )
     if run.merged:
         raise UsageError(
             "documents of this run are made of several rows (--merge-rows), and pairs are drawn of "

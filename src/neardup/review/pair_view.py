@@ -171,16 +171,26 @@ def _made(decisions: Sequence[StoredDecision]) -> Iterator[Html]:
         yield tag("p", *words, class_=f"made {one.action}")
 
 
+def describe_cosine(copy: FoundCopy) -> str:
+    """Return the cosine of a removed document and the kept one, behind their similarity."""
+    return "" if copy.cosine is None else f", cosine {format_similarity(copy.cosine)}"
+
+
 def pair_heading(kept: FoundCluster, copy: FoundCopy) -> Html:
     """Return the names of the two documents, and how similar they are."""
     similar = "" if copy.similarity is None else format_similarity(copy.similarity)
-    how = "" if copy.exact else " (estimated)"
+    how = f" similar{'' if copy.exact else ' (estimated)'}{describe_cosine(copy)}"
     return tag(
         "div",
         tag("p", tag("span", "kept", class_="label kept"), document(kept.id, kept.file, kept.row)),
         tag(
             "p", tag("span", "removed", class_="label near"), document(copy.id, copy.file, copy.row)
         ),
-        tag("p", tag("strong", similar), f" similar{how}", class_="similarity"),
+        tag(
+            "p",
+            tag("strong", similar),
+            f" similar{how}{describe_cosine(copy)}",
+            class_="similarity",
+        ),
         class_="names",
     )

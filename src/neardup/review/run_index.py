@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from neardup.errors import Busy, FormatError, NeardupError
-from neardup.review.index_build import VERSION, build_index, connect, measure_doubt
+from neardup.review.index_build import VERSION, build_index, connect
 from neardup.review.subject import Place, ReviewTables
 
 PAGE: Final = 25
@@ -65,6 +65,8 @@ class FoundCopy(NamedTuple):
     similarity: float | None
     exact: bool
     called: str
+    doubt: float | None
+    cosine: float | None
 
     @property
     def place(self) -> tuple[str, int]:
@@ -77,8 +79,8 @@ _CLUSTER: Final = (
     "JOIN files USING (file)"
 )
 _COPY: Final = (
-    "SELECT position, cluster, id, name, row, similarity, exact, coalesce(called, id) FROM members "
-    "JOIN files USING (file)"
+    "SELECT position, cluster, id, name, row, similarity, exact, coalesce(called, id), "
+    "doubt, cosine FROM members JOIN files USING (file)"
 )
 
 
@@ -88,11 +90,10 @@ class ReviewIndex:
     Args:
         tables: What it is made of.
         path: The file of the index.
-        threshold: The similarity at which a decision is least certain.
     """
 
-    def __init__(self, tables: ReviewTables, path: Path, threshold: float) -> None:
-        self._tables, self.path, self._threshold = tables, path, threshold
+    def __init__(self, tables: ReviewTables, path: Path) -> None:
+        self._tables, self.path = tables, path
         self.done = 0.0
         """The part of the index that is made, from 0 to 1."""
         self.failure: NeardupError | None = None
@@ -163,7 +164,7 @@ class ReviewIndex:
 
     def _make(self) -> None:
         try:
-            build_index(self._tables, self.path, self._threshold, self._advance)
+            build_index(self._tables, self.path, self._advance)
             with self._lock:
                 before = self._opened
                 self._open()
@@ -245,7 +246,7 @@ class ReviewIndex:
             return [_copy(row) for row in self._ask(query, count)]
         # Two questions: as one of row values, SQLite walks through all that are equally certain,
         # and identical documents are.
-        doubt = measure_doubt(after.similarity, self._threshold)
+        doubt = after.doubt
         query = f"{_COPY} WHERE doubt = ? AND position > ? ORDER BY position LIMIT ?"
         found = self._ask(query, doubt, after.position + 1, count)
         if len(found) < count:
@@ -398,5 +399,5 @@ class _StoppedError(Exception):
 
 
 def _copy(row: Sequence[Any]) -> FoundCopy:
-    position, cluster, id, file, at, similarity, exact, called = row
-    return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact), called)
+    position, cluster, id, file, at, similarity, exact, *others = row
+    return FoundCopy(position - 1, cluster, id, file, at, similarity, bool(exact), *others)

@@ -18,7 +18,7 @@ from neardup.report.run_documents import read_run_record
 from neardup.report.run_explanation import RunExplainer
 from neardup.report.run_folder import RunRecord, read_record
 from neardup.report.run_verdicts import RunExplanation
-from neardup.review.run_tables import RunTables
+from neardup.review.run_tables import RunTables, least_similarity
 from neardup.review.sources import SourceNames
 from neardup.review.subject import ReviewExplanation, ReviewNeighbour
 from neardup.review.texts import RunTexts
@@ -47,11 +47,11 @@ class RunSubject:
                 "review: run neardup dedup with another --keep"
             )
         self.name, self.folder = run.resolve().name, run / REVIEW_FOLDER
-        self.threshold = 1.0 if self.record.threshold is None else self.record.threshold
+        self.threshold = least_similarity(self.record)
         self.fingerprint = fingerprint_run(content)
         self.sources = SourceNames(file.file for file in self.record.inputs)
         self.texts = RunTexts(run, content)
-        self.tables = RunTables(run, self.sources, self.texts.spans)
+        self.tables = RunTables(run, self.sources, self.texts.spans, self.record)
 
     @property
     def unheeded(self) -> str:

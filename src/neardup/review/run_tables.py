@@ -13,13 +13,20 @@ import xxhash
 
 from neardup.errors import FormatError
 from neardup.pipeline.output import RUN_FILE
+from neardup.report.run_folder import RunRecord
 from neardup.review.row_spans import FileSpans, RowSpan
 from neardup.review.sources import SourceNames
-from neardup.review.subject import Stamp, TableBatch
+from neardup.review.subject import Stamp, TableBatch, measure_doubt
 
 BATCH: Final = 1 << 13
 CLUSTERS: Final = ["cluster", "id", "file", "row", "size"]
 REMOVED: Final = ["cluster", "id", "file", "row", "similarity", "exact"]
+COSINE: Final = "cosine"
+
+
+def least_similarity(record: RunRecord) -> float:
+    """Return the threshold of a run; 1 of one that has removed exact copies."""
+    return 1.0 if record.threshold is None else record.threshold
 
 
 class RunTables:
@@ -29,10 +36,13 @@ class RunTables:
         run: The folder of the run.
         sources: The source of each file.
         spans: Finds where the rows of a file are; None if texts can't be read.
+        record: What run.json says.
     """
 
-    def __init__(self, run: Path, sources: SourceNames, spans: FileSpans | None) -> None:
-        self._run, self._spans = run, spans
+    def __init__(
+        self, run: Path, sources: SourceNames, spans: FileSpans | None, record: RunRecord
+    ) -> None:
+        self._run, self._spans, self._record = run, spans, record
         self.source_of = sources.of
 
     def identify(self) -> str:
@@ -45,7 +55,17 @@ class RunTables:
 
     def removed(self) -> Iterator[TableBatch]:
         """Yield the removed documents, as `ReviewTables` says."""
-        return self._rows("removed", REMOVED)
+        record = self._record
+        threshold, two = least_similarity(record), record.has_two_signals
+        for before, rows in self._rows("removed", [*REMOVED, *([COSINE] if two else [])]):
+            found = ((*row, None)[: len(REMOVED) + 1] for row in rows)
+            yield TableBatch(
+                before,
+                (
+                    (*row, measure_doubt(row[4], threshold, cosine, record.vectors), cosine)
+                    for *row, cosine in found
+                ),
+            )
 
     def spans(self) -> Iterator[tuple[str, Stamp, Iterator[RowSpan]]]:
         """Yield the files whose rows can be read by themselves."""

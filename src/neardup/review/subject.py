@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from neardup.review.row_spans import RowSpan
+from neardup.vector_signal import VectorSignal
 
 if TYPE_CHECKING:
     from neardup.review.run_index import ReviewIndex
@@ -25,6 +26,26 @@ class TableBatch(NamedTuple):
     rows: Iterable[tuple[Any, ...]]
 
 
+def measure_doubt(
+    similarity: float | None,
+    threshold: float,
+    cosine: float | None = None,
+    signal: VectorSignal | None = None,
+) -> float | None:
+    """Return how far a decision is from the threshold: the nearer, the less certain.
+
+    Args:
+        similarity: How similar the two documents are; None if that is not known.
+        threshold: The least similarity of similar documents.
+        cosine: With a second signal the cosine of the two, if it is known.
+        signal: The second signal.
+    """
+    if similarity is None or cosine is None or signal is None:
+        return None if similarity is None else abs(similarity - threshold)
+    margins = similarity - threshold, cosine - signal.threshold
+    return abs(max(margins) if signal.finds else min(margins))
+
+
 class ReviewTables(Protocol):
     """Where the list of clusters is read from, once."""
 
@@ -37,7 +58,11 @@ class ReviewTables(Protocol):
         ...
 
     def removed(self) -> Iterator[TableBatch]:
-        """Yield the removed documents: cluster, id, file, row, similarity, and if it is exact."""
+        """Yield the removed documents.
+
+        Of each: cluster, id, file, row, similarity, if it is exact, the doubt, and the cosine with
+        a second signal, else None.
+        """
         ...
 
     def spans(self) -> Iterator[tuple[str, Stamp, Iterator[RowSpan]]]:
