@@ -161,8 +161,8 @@ def assert_witnessed(index: Index, asked: Signals, rows: dict[str, Row]) -> None
         row, document = rows[id], alone[id]
         assert document is not None
         vector = tuple(row["v"])
-        content = {"alone": vector, "also": row["text"], "unless": (row["text"], vector)}
-        leader = first.setdefault(content[asked.role], id)
+        content = vector if asked.role == "alone" else (row["text"], vector)
+        leader = first.setdefault(content, id)
         found = numbers_of(document)
         if found is None:
             assert leader == id
@@ -237,7 +237,7 @@ def test_numbers_of_both_signals_and_the_signal_that_decided(tmp_path: Path) -> 
         got = [numbers_of(answer) for answer in answers]
         assert got[0] == ("1", 0.0, 1.0, "vector")
         assert got[1] == ("1", 0.75, -1.0, "text")
-        assert got[2] == ("1", 1.0, None, "copy")
+        assert got[2] == ("1", 1.0, 0.0, "text")
         assert got[3] is None
         assert numbers_of(index.query("one two three four six", vector=EAST))[2:] == (1.0, "both")
         text = index.get("2", text=True)
