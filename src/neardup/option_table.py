@@ -496,6 +496,15 @@ _COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
 _VECTORS = "vectors are compared by dedup only: neardup dedup, neardup.dedup and dedup_files"
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
+_UNPLANNED: Final = dict.fromkeys(
+    VectorOptions.__annotations__,
+    "a plan is of texts: neardup dedup --dry-run plans for vectors, by a sample of them",
+)
+_UNTUNED: Final = dict.fromkeys(
+    VectorOptions.__annotations__,
+    "trials are of texts: neardup evaluate says which cosine is best by labels, and neardup dedup "
+    "--dry-run what it costs",
+)
 
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
@@ -510,8 +519,8 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup.Index.open": Place(IndexOptions, _INDEX),
     "neardup.add_files": Place(IndexOptions, _INDEX),
-    "neardup.plan": Place(PlanOptions, _PLANNED),
-    "neardup.tune": Place(ReferenceOptions, _SWEPT),
+    "neardup.plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
+    "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
     "shadow of a service": Place(PointOptions, _SKETCHED),
@@ -523,8 +532,8 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions,
         excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, "embed": _COLUMN},
     ),
-    "neardup plan": Place(PlanOptions, _PLANNED),
-    "neardup tune": Place(ReferenceOptions, _SWEPT),
+    "neardup plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
+    "neardup tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "neardup compare-sketches": Place(ReferenceOptions, "every sketch is measured with its own"),
     "neardup demo": Place(
         MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)
