@@ -177,6 +177,7 @@ HEAVY = (
     "kernels/test_json_records.py",
     "kernels/test_simhash.py",
     "kernels/test_verification.py",
+    "lsh/test_planes.py",
     "pipeline/stages/test_decide.py",
     "pipeline/test_bad_files.py",
     "pipeline/test_corruption.py",

@@ -11,6 +11,7 @@ from support.evasions import (
     POST,
     SYNONYMS,
     letters_table,
+    vectors_table,
     words_table,
 )
 
@@ -19,7 +20,7 @@ import neardup
 PAGE = Path(__file__).parents[1] / "docs" / "evasion.md"
 
 
-@pytest.mark.parametrize("table", [letters_table, words_table])
+@pytest.mark.parametrize("table", [letters_table, words_table, vectors_table])
 def test_tables_of_the_page_are_what_is_measured(table):
     assert f"\n\n{table()}\n\n" in PAGE.read_text("utf-8")
 

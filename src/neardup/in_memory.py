@@ -9,7 +9,6 @@ candidates among them, verifies them and makes the keep list. `similarity` compa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Unpack
 
@@ -37,7 +36,6 @@ from neardup.options import KeepPolicy, Options, parse_strip
 from neardup.overrides import Overrides, number_names, obey_stars
 from neardup.result import Result, list_ids
 from neardup.sketch import bulk
-from neardup.sketch.centre import VectorCentre
 from neardup.sketcher import (
     Integers,
     SketchedDocuments,
@@ -52,13 +50,7 @@ from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.shingle import shingle_documents
-from neardup.vector_layout import (
-    CountedVectors,
-    columns_of_vectors,
-    counts_vectors,
-    find_dimension,
-    lay_out_vectors,
-)
+from neardup.vector_layout import columns_of_vectors, find_layout
 from neardup.verify import Comparison, Exact
 
 MATRIX = "matrix"
@@ -470,29 +462,6 @@ def check_matrix(matrix: NDArray[Any], options: Options) -> None:
             "matrix must be a NumPy array of numbers with a row for each document: convert it with "
             "numpy.asarray"
         )
-
-
-def find_layout(
-    read: Callable[[Columns], Iterable[Documents]], options: Options, columns: Columns
-) -> tuple[Options, Columns, VectorCentre]:
-    """Return options and columns for the vectors of documents, and their centre.
-
-    Args:
-        read: Reads all documents from the beginning; called up to twice if there are vectors.
-        options: The options of the run.
-        columns: The columns to read.
-    """
-    if options.vectors is None:
-        return options, columns, VectorCentre()
-    dimension = find_dimension(read(columns), columns)
-    columns = replace(columns, dimension=dimension)
-    counted = None
-    if counts_vectors(options):
-        counted = CountedVectors()
-        for documents in read(columns):
-            counted.add(documents)
-    layout = lay_out_vectors(options, dimension, counted)
-    return layout.apply(options, dimension), columns, layout.centre
 
 
 @takes_options("neardup.dedup")

@@ -18,6 +18,7 @@ from neardup.index.index import Index
 from neardup.index.place import is_stored, require_free
 from neardup.index.redis_store.address import is_redis, require_folder
 from neardup.index.settings import IndexSettings, require_options, stated
+from neardup.index.vector_settings import require_texts_alone
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.options import Options
@@ -149,6 +150,7 @@ def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
         **given: Other arguments of `make_job`.
     """
     settings = index.settings
+    require_texts_alone(settings.options, "adding files", "give texts and vectors to add_batch")
     job = make_job(
         places.inputs,
         places.out,

@@ -424,7 +424,11 @@ class VectorOptions(TypedDict, total=False):
     ]
 
 
-class MatchingOptions(IndexOptions, VectorOptions, total=False):
+class OnlineOptions(IndexOptions, VectorOptions, total=False):
+    """What an index in a folder is made for."""
+
+
+class MatchingOptions(OnlineOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
     weights: Annotated[
@@ -494,7 +498,9 @@ _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
 _COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
-_VECTORS = "vectors are compared by dedup only: neardup dedup, neardup.dedup and dedup_files"
+_VECTORS = (
+    "vectors are compared by neardup dedup, neardup.dedup, dedup_files and neardup.Index.open only"
+)
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
 _UNPLANNED: Final = dict.fromkeys(
     VectorOptions.__annotations__,
@@ -517,7 +523,9 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.integrations.duckdb.register": Place(
         IndexOptions, _SQL, excluded={"distinguish": _SQL}
     ),
-    "neardup.Index.open": Place(IndexOptions, _INDEX),
+    "neardup.Index.open": Place(
+        OnlineOptions, _INDEX, excluded={"embed": "an index takes ready-made vectors"}
+    ),
     "neardup.add_files": Place(IndexOptions, _INDEX),
     "neardup.plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
     "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),

@@ -109,7 +109,7 @@ class CountedVectors:
         return counted
 
 
-def find_dimension(batches: Iterable[Documents], columns: Columns) -> int:
+def _find_dimension(batches: Iterable[Documents], columns: Columns) -> int:
     """Return how many numbers the first vector has that can be compared; 1 without documents.
 
     Args:
@@ -118,6 +118,29 @@ def find_dimension(batches: Iterable[Documents], columns: Columns) -> int:
     """
     found = (with_dimension(columns, documents).dimension for documents in batches)
     return next(filter(None, found), 1)
+
+
+def find_layout(
+    read: Callable[[Columns], Iterable[Documents]], options: Options, columns: Columns
+) -> tuple[Options, Columns, VectorCentre]:
+    """Return options and columns for the vectors of documents, and their centre.
+
+    Args:
+        read: Reads all documents from the beginning; called up to twice if there are vectors.
+        options: The options of the run.
+        columns: The columns to read.
+    """
+    if options.vectors is None:
+        return options, columns, VectorCentre()
+    dimension = _find_dimension(read(columns), columns)
+    columns = replace(columns, dimension=dimension)
+    counted = None
+    if counts_vectors(options):
+        counted = CountedVectors()
+        for documents in read(columns):
+            counted.add(documents)
+    layout = lay_out_vectors(options, dimension, counted)
+    return layout.apply(options, dimension), columns, layout.centre
 
 
 def counts_vectors(options: Options, earlier: Spec | None = None) -> bool:

@@ -8,7 +8,8 @@ one set), or of the equal slots by all slots; similar means that it reaches the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -227,8 +228,16 @@ class Signals(Comparison):
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        arrays = self.shingles, self.offsets, self.dimension
+        arrays = self.shingles, self.offsets, self.dimension, self._rests
         return arrays if self.measure.compares == VECTORS else (*arrays, self.cosine_threshold)
+
+    @cached_property
+    def _rests(self) -> NDArray[np.float64]:
+        """What rules out most pairs that are not similar after a part of their numbers."""
+        rests: NDArray[np.float64] = kernels.vector_rests(
+            self.shingles, self.offsets, self.dimension
+        )
+        return rests
 
     @property
     def documents(self) -> int:
@@ -245,15 +254,9 @@ class Signals(Comparison):
         """
         if least is None or self.measure.compares != SIGNALS:
             return super().pairs(left, right, least)
-        return Comparison.pairs(replace(self, cosine_threshold=-1.0), left, right, least)
-
-    def for_many_pairs(self) -> Comparison:
-        if self.measure.compares != VECTORS:
-            return self
-        rests = kernels.vector_rests(self.shingles, self.offsets, self.dimension)
-        return PrunedSignals(
-            self.shingles, self.offsets, self.dimension, self.threshold, rests=rests
-        )
+        kernel = getattr(kernels, self.measure.pairs)
+        similarities: NDArray[Any] = kernel(*self.arrays[:-1], -1.0, left, right, least)
+        return similarities
 
     def numbers(self, left: Integers, right: Integers) -> NDArray[np.float64]:
         """Return the Jaccard similarity and the cosine of each pair, a row each.
@@ -266,24 +269,6 @@ class Signals(Comparison):
             self.shingles, self.offsets, self.dimension, left, right
         )
         return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrunedSignals(Signals):
-    """Vectors that are compared only as far as the rest of both can't be enough.
-
-    Attributes:
-        rests: What `kernels.vector_rests` returns.
-    """
-
-    rests: NDArray[np.float64]
-
-    def pairs(self, left: Integers, right: Integers, least: float | None = None) -> NDArray[Any]:
-        bound = self.threshold if least is None else least
-        similarities: NDArray[Any] = kernels.cosine_pairs_pruned(
-            *self.arrays, self.rests, left, right, bound
-        )
-        return similarities
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEEDS_SPARK = {"spark_dataframe.py"}  # tests/pipeline/backends/spark has a session for it
-NEEDS_LIBRARY = {"embedders.py": "wordllama"}  # which the tests can do without
 NAMES = sorted({path.name for path in EXAMPLES.glob("*.py")} - NEEDS_SPARK)
 
 
@@ -22,8 +21,6 @@ def run_example(name: str, *arguments: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_example_runs(name, tmp_path, monkeypatch):
-    if name in NEEDS_LIBRARY:
-        pytest.importorskip(NEEDS_LIBRARY[name])
     monkeypatch.chdir(tmp_path)
     run_example(name)
     assert not list(tmp_path.iterdir()), "an example leaves no files where it is started"

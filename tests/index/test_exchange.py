@@ -133,9 +133,9 @@ def test_foreign_and_later_files(tmp_path):
         import_index(tmp_path / "text", tmp_path / "b")
     with pytest.raises(MissingInput, match="no such file"):
         import_index(tmp_path / "nothing", tmp_path / "b")
-    with BlockWriter(tmp_path / "later", KIND, version=4) as writer:
+    with BlockWriter(tmp_path / "later", KIND, version=5) as writer:
         writer.close()
-    with pytest.raises(FormatError, match="version 4"):
+    with pytest.raises(FormatError, match="version 5"):
         import_index(tmp_path / "later", tmp_path / "b")
 
 

@@ -93,6 +93,7 @@ def test_planned_run_is_as_in_memory_and_says_its_rule(
         centre = VectorCentre.from_bytes((out / "vector-centre").read_bytes())
         assert record["spec"]["vectors"].endswith(":" + centre.digest)
         assert "cosine of" in page
+        assert ("vectors alone were compared, and no text was read" in page) == (given is ALONE)
         predicted = record["predicted"]
         found = predicted["recall_at_threshold" if given is ALONE else "recall_at_cosine"]
         assert 0.99 <= found < 1

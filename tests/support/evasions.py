@@ -6,12 +6,15 @@ The tables of docs/evasion.md are made of them: `PYTHONPATH=tests python -m supp
 from __future__ import annotations
 
 import re
+import runpy
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import neardup
 from neardup.spec import PROFILES
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 POST = (
     "Hello everyone, I finally found a simple way to earn extra money from home. Last week I made "
     "more than five hundred dollars in only two hours a day, and you do not need any experience. "
@@ -130,6 +133,19 @@ def words_table() -> str:
     return _table(BY_WORDS, list(SIGNALS), list(SIGNALS.values()))
 
 
+def vectors_table() -> str:
+    """Return the cosine of each copy with the original by vectors of WordLlama, beside `word:5`."""
+    evasions = BY_LETTERS | BY_WORDS
+    embed = runpy.run_path(str(EXAMPLES / "embedders.py"))["embed"]
+    units = embed([POST, *(evade(POST) for evade in evasions.values())])
+    rows = [
+        (name, neardup.similarity(POST, evade(POST)), cosine)
+        for (name, evade), cosine in zip(evasions.items(), units[1:] @ units[0], strict=True)
+    ]
+    lines = ["| what was done | `word:5` | cosine |", "| --- | --- | --- |"]
+    return "\n".join([*lines, *(f"| {name} | {a:.2f} | {b:.2f} |" for name, a, b in rows)])
+
+
 def _table(
     evasions: Mapping[str, Callable[[str], str]],
     heads: Sequence[str],
@@ -143,4 +159,4 @@ def _table(
 
 
 if __name__ == "__main__":
-    print(letters_table(), words_table(), sep="\n\n")
+    print(letters_table(), words_table(), vectors_table(), sep="\n\n")

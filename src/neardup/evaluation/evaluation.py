@@ -61,14 +61,14 @@ from neardup.evaluation.systems import (
 )
 from neardup.explanation import is_by_distance
 from neardup.formatting import format_count
-from neardup.in_memory import find_frequencies, find_ignored_lines, find_layout
+from neardup.in_memory import find_frequencies, find_ignored_lines
 from neardup.keyword_arguments import takes_options
 from neardup.option_table import given_options
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
 from neardup.spec import KEYED
-from neardup.vector_layout import columns_of_vectors
+from neardup.vector_layout import columns_of_vectors, find_layout
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]

@@ -40,6 +40,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class SignalAnswer(Answer):
+    """The answer of an index that compares texts and vectors: the similarity is that of texts."""
+
+    cosine: float | None = None
+    """The cosine of its vector and that of the witness, of a copy that is not identical."""
+    by: str | None = None
+    """The signal by which it is a copy: `text`, `vector` or `both`; `copy` if it is identical to a
+    document, whose witness and numbers are given."""
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A stored document."""
 
@@ -63,6 +74,23 @@ class DocumentWithText(Document):
 
     text: str | list[int] | None = None
     """Its text or token ids; None if the index does not store them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalDocument(Document):
+    """A stored document of an index that compares texts and vectors."""
+
+    cosine: float | None = None
+    by: str | None = None
+    """Both as in `SignalAnswer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalDocumentWithText(DocumentWithText):
+    """The same, and its text."""
+
+    cosine: float | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

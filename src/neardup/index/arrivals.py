@@ -9,29 +9,41 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import Documents, make_strings, text_column
+from neardup.corpus.vectors import add_vectors, bare_documents
 from neardup.errors import ParameterError, SpecMismatch
 from neardup.index.answer import NEW, REJECTED, Answer
 from neardup.index.postings import Keys
 from neardup.index.settings import IndexSettings
 from neardup.index.stats import Counters
+from neardup.index.vector_settings import convert_vectors
 from neardup.keys import Key
 from neardup.lsh.bands import Tables
 from neardup.options import Options
 from neardup.pipeline.set_files import sort_bags, sort_sets
 from neardup.sketch import bulk
-from neardup.sketcher import SketchedDocuments, Sketcher, hash_groups, keep_apart
-from neardup.spec import Spec
+from neardup.sketcher import (
+    SketchedDocuments,
+    Sketcher,
+    append_vectors,
+    hash_groups,
+    keep_apart,
+    pack_vectors,
+)
 from neardup.text.arrays import Ragged
 
 Groups = Sequence[str | None] | None
 """The group of each document, None for one without; or None if none has a group."""
+Texts = Sequence[str] | None
+"""The texts of documents, or lists of token ids; None if these are their vectors alone."""
+VectorRows = Sequence[Any] | NDArray[Any] | None
+"""The vector of each document: a matrix, or a list of lists or arrays; None without vectors."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Arrivals:
     shingles: Ragged | None
     """None if they came as sketches without shingles."""
     order: Callable[[Ragged], Ragged] | None = None
-    """Sorts the shingles; None if they are sorted."""
+    """Makes of the shingles what is compared: sorts them; None if they are sorted."""
     apart: NDArray[np.uint64] | None = None
     """The hash that keeps each document apart, which is in its keys and its content, as a column;
     a second column has the part of its numbers, if groups keep it apart, too. None if the index has
@@ -56,7 +68,10 @@ class Arrivals:
 
     @cached_property
     def sets(self) -> Ragged | None:
-        """The sorted shingles. They are sorted on first use: most queries have no candidates."""
+        """The sorted shingles, and behind them the vector of each document, if it has one.
+
+        They are sorted on first use: most queries have no candidates.
+        """
         if self.shingles is None or self.order is None:
             return self.shingles
         return self.order(self.shingles)
@@ -239,32 +254,40 @@ class ArrivalSketcher:
             key,
             settings.frequencies,
             numbers=options.distinguish.numbers,
+            centre=settings.centre,
+            vetoes=options.vetoes_by_vectors,
         )
         return cls(settings, sketcher, counters)
 
     def sketch_texts(
-        self, texts: Sequence[str], lsh: Tables, apart: NDArray[np.uint64] | None = None
+        self,
+        texts: Texts,
+        lsh: Tables,
+        apart: NDArray[np.uint64] | None = None,
+        vectors: VectorRows = None,
     ) -> SketchedTexts:
-        """Sketch texts, or lists of token ids.
+        """Sketch texts, or lists of token ids, with their vectors.
 
         Args:
             texts: The texts.
             lsh: Makes their keys.
             apart: The hash of each document's group, by `hash_groups`; None without groups.
+            vectors: Their vectors.
         """
         begun = time.perf_counter()
         spec = self.settings.options.spec
-        documents = self.documents(texts)
+        documents = self.documents(texts, vectors)
         sketch = self.sketcher(documents)
         if apart is not None:
             sketch = keep_apart(sketch, apart)
         rejected = {**dict.fromkeys(sketch.empty.tolist(), "empty"), **documents.rejected}
         sketched = self.arrivals(sketch, lsh, rejected)
-        self.counters.sketched += len(texts)
-        self.counters.slots += len(texts) * spec.slots
+        count = len(documents)
+        self.counters.sketched += count
+        self.counters.slots += count * spec.slots
         self.counters.empty_slots += sketch.empty_slots
-        each = (time.perf_counter() - begun) / max(len(texts), 1)
-        self.counters.sketch_times.add(each, len(texts))
+        each = (time.perf_counter() - begun) / max(count, 1)
+        self.counters.sketch_times.add(each, count)
         return sketched
 
     def hash_groups(self, groups: Groups, count: int) -> NDArray[np.uint64] | None:
@@ -295,11 +318,24 @@ class ArrivalSketcher:
                 "a group (within) must be valid Unicode: it has a lone surrogate"
             ) from None
 
-    def documents(self, texts: Sequence[str]) -> Documents:
-        """Return texts as the sketcher takes them, with the unusable ones rejected."""
-        tokens = self.settings.options.spec.unit == "token"
-        column, rejected = text_column(list(texts), tokens)
-        return Documents(column, [], None, None, rejected)
+    def documents(self, texts: Texts, vectors: VectorRows = None) -> Documents:
+        """Return documents as the sketcher takes them, with the unusable ones rejected.
+
+        Args:
+            texts: Their texts.
+            vectors: Their vectors.
+        """
+        spec = self.settings.options.spec
+        converted = convert_vectors(self.settings.options, texts, vectors)
+        if spec.of_vectors and converted is not None:
+            if not all(text is None or isinstance(text, str) for text in texts or ()):
+                raise ParameterError("a text is a string, or None")
+            return bare_documents(converted)
+        if texts is None:
+            raise ParameterError("this index compares texts: give the text of each document")
+        column, rejected = text_column(list(texts), spec.unit == "token")
+        documents = Documents(column, [], None, None, rejected)
+        return documents if converted is None else add_vectors(documents, converted)
 
     def accept_sketches(
         self, sketch: SketchedDocuments, lsh: Tables, groups: Groups = None
@@ -308,7 +344,7 @@ class ArrivalSketcher:
 
         `groups` are those of the documents, if their sketches have none.
         """
-        _require_fit(sketch, self.settings.options.spec)
+        _require_fit(sketch, self.settings.options)
         if (sketch.distinct is not None) != self.settings.options.distinguish.numbers:
             how = "without" if sketch.distinct is None else "with"
             raise ParameterError(
@@ -343,15 +379,26 @@ class ArrivalSketcher:
         shingles = sketch.shingles
         places = [row for row in range(len(sketch.content)) if row not in rejected]
         content, apart = sketch.content, self._hashes(sketch)
+        vectors = sketch.vectors
         if rejected:
             chosen = np.array(places, np.int64)
+            vectors = None if vectors is None else vectors[chosen]
             apart = None if apart is None else apart[chosen]
             content, keys, compared = content[chosen], keys[chosen], compared[chosen]
             shingles = shingles.take(chosen)
         present = shingles if len(shingles.data) else None  # None: signatures are compared
-        order = sort_bags if spec.of_bags else sort_sets
+        order = self._order(vectors)
         arrivals = Arrivals(content, keys, compared, present, order, apart)
         return SketchedTexts(arrivals, places, rejected)
+
+    def _order(self, vectors: NDArray[np.float32] | None) -> Callable[[Ragged], Ragged] | None:
+        """Return what makes of the shingles of documents what is compared; None for nothing."""
+        spec = self.settings.options.spec
+        if spec.of_vectors:
+            return None
+        if vectors is not None:
+            return partial(_append_to_sets, pack_vectors(vectors))
+        return sort_bags if spec.of_bags else sort_sets
 
     def _hashes(self, sketch: SketchedDocuments) -> NDArray[np.uint64] | None:
         """Return what keeps documents apart, as `Arrivals.apart` has it."""
@@ -362,8 +409,17 @@ class ArrivalSketcher:
         return np.stack([sketch.apart, sketch.distinct], axis=1)
 
 
-def _require_fit(sketch: SketchedDocuments, spec: Spec) -> None:
+def _append_to_sets(vectors: Ragged, shingles: Ragged) -> Ragged:
+    return append_vectors(sort_sets(shingles), vectors)
+
+
+def _require_fit(sketch: SketchedDocuments, options: Options) -> None:
     """Refuse sketches of another shape: they would be stored and could never be read."""
+    spec = options.spec
+    if options.vectors is not None and (sketch.vectors is None or not len(sketch.shingles.data)):
+        raise ParameterError(
+            "signatures alone are not supported for an index with vectors: send texts and vectors"
+        )
     expected = (len(sketch.content), bulk.column_count(spec)), np.dtype(bulk.column_type(spec))
     shingled = not len(sketch.shingles.data) or len(sketch.shingles) == len(sketch.content)
     if (sketch.signatures.shape, sketch.signatures.dtype) != expected or not shingled:

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from neardup.errors import UsageError
 from neardup.index.answer import Answer
-from neardup.index.arrivals import ArrivalSketcher, Groups, SketchedTexts
+from neardup.index.arrivals import (
+    ArrivalSketcher,
+    Groups,
+    SketchedTexts,
+    Texts,
+    VectorRows,
+)
 from neardup.index.expiry import DatedDocuments
 from neardup.index.planner import AddRequest, CallRequest
 from neardup.index.request_queue import RequestQueue
@@ -30,6 +36,11 @@ from neardup.lsh.bands import Tables
 from neardup.sketcher import SketchedDocuments
 
 T = TypeVar("T")
+
+
+def count_documents(texts: Texts, vectors: VectorRows) -> int:
+    """Return the number of documents that have these texts, or these vectors alone."""
+    return len(texts) if texts is not None else 0 if vectors is None else len(vectors)
 
 
 class BaseGeneration(ABC):
@@ -98,11 +109,13 @@ class BaseGeneration(ABC):
         return question(self.refresh())
 
     def query_texts(
-        self, texts: Sequence[str], probes: int = 0, groups: Groups = None
+        self, texts: Texts, probes: int = 0, groups: Groups = None, vectors: VectorRows = None
     ) -> list[Answer]:
         """Judge texts without storing them, each by itself; `probes` as in `Index.query`."""
-        apart = self.sketcher.hash_groups(groups, len(texts))
-        return self._query(lambda lsh: self.sketcher.sketch_texts(texts, lsh, apart), probes)
+        apart = self.sketcher.hash_groups(groups, count_documents(texts, vectors))
+        return self._query(
+            lambda lsh: self.sketcher.sketch_texts(texts, lsh, apart, vectors), probes
+        )
 
     def query_sketches(self, sketch: SketchedDocuments, groups: Groups = None) -> list[Answer]:
         """Judge sketches of the same specification without storing them, each by itself."""
@@ -117,7 +130,7 @@ class BaseGeneration(ABC):
             seconds = time.perf_counter() - begun
             if probing is None:
                 self.observe_query(sketched, copies, seconds, sequence)
-            return sketched.answers(copies)
+            return [view.name_signal(answer) for answer in sketched.answers(copies)]
 
         answers = self.answer(question)
         self.counters.queries += len(answers)
@@ -146,9 +159,10 @@ class BaseGeneration(ABC):
     def submit_texts(
         self,
         ids: Sequence[str],
-        texts: Sequence[str],
+        texts: Texts,
         metadata: Sequence[str | None],
         groups: Groups | NDArray[np.uint64] = None,
+        vectors: VectorRows = None,
         **request: Any,
     ) -> Future[list[Answer]]:
         """Sketch documents in this thread and queue them for the writer thread.
@@ -159,13 +173,13 @@ class BaseGeneration(ABC):
         queue, view = self.require_queue(), self.view
         apart = groups
         if not isinstance(apart, np.ndarray):
-            apart = self.sketcher.hash_groups(apart, len(texts))
-        sketched = self.sketcher.sketch_texts(texts, view.codec.lsh, apart)
+            apart = self.sketcher.hash_groups(apart, len(ids))
+        sketched = self.sketcher.sketch_texts(texts, view.codec.lsh, apart, vectors)
         _ = sketched.arrivals.sets  # sorted here, not by the writer thread
         stored = None
-        if self.settings.keep_texts:
+        if self.settings.keep_texts and texts is not None:
             stored = [
-                None if place in sketched.rejected else encode_text(text)
+                None if place in sketched.rejected or text is None else encode_text(text)
                 for place, text in enumerate(texts)
             ]
         return self._submit(queue, view, ids, sketched, metadata, texts=stored, **request)

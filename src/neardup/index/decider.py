@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,15 @@ class Judgements:
     """Pairs that share a bucket."""
     compared: int = 0
     similar: int = 0
+    cosine: NDArray[np.float64] | None = None
+    """Of the vectors, NaN if it is not known; None if there is no second signal."""
+
+    @property
+    def cosines(self) -> list[float | None]:
+        """The cosine of each document and its witness, if it is known."""
+        if self.cosine is None:
+            return [None] * len(self.witness)
+        return [None if np.isnan(one) else one for one in self.cosine.tolist()]
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,8 @@ class CandidatePairs:
     """-1.0 for a pair that is not similar or was not compared."""
     exact: NDArray[np.bool_]
     compared: int = 0
+    cosine: NDArray[np.float64] | None = None
+    """Of the vectors of similar pairs; None if there is no second signal."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,15 @@ class Probes:
 
     rows: Integers
     keys: Keys
+
+
+class _Found(NamedTuple):
+    """What a comparison of arrivals with one another has found about each of them."""
+
+    witness: Integers
+    """The place of its witness among them, or -1."""
+    similarity: NDArray[np.float64]
+    cosine: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,25 +140,32 @@ class Decider:
         counts, pairs = self.compare_candidates(arrivals, unique, source)
         witness = np.full(len(arrivals), KEPT, np.int64)
         similarity, exact = np.ones(len(arrivals)), np.ones(len(arrivals), bool)
+        cosine = np.full(len(arrivals), np.nan) if self.options.has_two_signals else None
         for row, place in first_similar(pairs):
             witness[row] = pairs.numbers[place]
             similarity[row], exact[row] = pairs.similarity[place], pairs.exact[place]
+            if cosine is not None and pairs.cosine is not None:
+                cosine[row] = pairs.cosine[place]
         undecided = np.flatnonzero(witness[unique] == KEPT)
         similar, compared = 0, 0
         if len(undecided) > 1:
-            rows, witness_rows, similarities, similar, compared = self._compare_arrivals(
+            rows, found, similar, compared = self._compare_arrivals(
                 arrivals, unique[undecided], counts[:, undecided]
             )
-            removed = np.flatnonzero(witness_rows >= 0)
-            witness[rows[removed]] = numbers[rows[witness_rows[removed]]]
-            similarity[rows[removed]] = similarities[removed]
+            removed = np.flatnonzero(found.witness >= 0)
+            witness[rows[removed]] = numbers[rows[found.witness[removed]]]
+            similarity[rows[removed]] = found.similarity[removed]
             exact[rows[removed]] = self._by_sets(arrivals)
+            if cosine is not None and found.cosine is not None:
+                cosine[rows[removed]] = found.cosine[removed]
         copies = np.flatnonzero(first_copy != np.arange(len(first_copy)))
         originals = first_copy[copies]
         witness[copies] = np.where(
             witness[originals] == KEPT, numbers[originals], witness[originals]
         )
         similarity[copies], exact[copies] = similarity[originals], exact[originals]
+        if cosine is not None:
+            cosine[copies] = cosine[originals]
         return Judgements(
             witness,
             similarity,
@@ -147,6 +174,7 @@ class Decider:
             len(pairs.rows) + compared,
             pairs.compared + compared,
             int(np.count_nonzero(pairs.similarity >= 0.0)) + similar,
+            cosine,
         )
 
     def compare_candidates(
@@ -191,25 +219,27 @@ class Decider:
         """
         distinct, document = np.unique(numbers, return_inverse=True)
         similarity, exact = np.full(len(rows), -1.0), np.zeros(len(rows), bool)
+        cosine = np.full(len(rows), np.nan) if self.options.has_two_signals else None
         waiting, compared = np.ones(len(rows), bool), 0
         for start, end, sets in self._slices(distinct, arrivals, source):
             if end - start == len(distinct):
-                similarity, exact = self._compare_slice(
-                    arrivals, rows, distinct, document, sets, source
-                )
-                return CandidatePairs(numbers, rows, similarity, exact, len(rows))
+                found = self._compare_slice(arrivals, rows, distinct, document, sets, source)
+                similarity, exact, cosine = found
+                return CandidatePairs(numbers, rows, similarity, exact, len(rows), cosine)
             pairs = np.flatnonzero(waiting & (document >= start) & (document < end))
             if not len(pairs):
                 continue
             compared += len(pairs)
-            similarity[pairs], exact[pairs] = self._compare_slice(
+            similarity[pairs], exact[pairs], cosines = self._compare_slice(
                 arrivals, rows[pairs], distinct[start:end], document[pairs] - start, sets, source
             )
+            if cosine is not None and cosines is not None:
+                cosine[pairs] = cosines
             if stop_early:
                 waiting &= ~np.isin(rows, rows[pairs[similarity[pairs] >= 0.0]])
                 if not waiting.any():
                     break
-        return CandidatePairs(numbers, rows, similarity, exact, compared)
+        return CandidatePairs(numbers, rows, similarity, exact, compared, cosine)
 
     def _slices(
         self, distinct: Integers, arrivals: Arrivals, source: CandidateSource
@@ -232,18 +262,21 @@ class Decider:
         document: Integers,
         sets: dict[int, bytes],
         source: CandidateSource,
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the similarity of each pair, and whether it is exact.
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64] | None]:
+        """Return the similarity of each pair, whether it is exact, and the cosine if it counts.
 
         Pair i is of the arrival `rows[i]` and the stored document `distinct[document[i]]`. Stored
         documents without shingles in `sets` are compared by their signatures.
         """
-        similarity = np.full(len(rows), -1.0)
+        similarity, cosine = np.full(len(rows), -1.0), None
         exact = np.array([number in sets for number in distinct.tolist()], bool)[document]
         if exact.any():
             verifier, set_of = self._verifier(arrivals, sets)
             places = np.array([set_of.get(number, 0) for number in distinct.tolist()], np.int64)
-            similarity[exact] = verifier.pairs(places[document[exact]], len(set_of) + rows[exact])
+            left, right = places[document[exact]], len(set_of) + rows[exact]
+            similarity[exact] = verifier.pairs(left, right)
+            if self.options.has_two_signals:
+                similarity, cosine = self._both_numbers(verifier, left, right, similarity)
         if not exact.all():
             estimated = np.flatnonzero(~exact)
             stored = source.signatures(distinct.tolist())
@@ -251,7 +284,26 @@ class Decider:
             similarity[estimated] = verifier.pairs(
                 document[estimated], len(stored) + rows[estimated]
             )
-        return similarity, exact
+        return similarity, exact, cosine
+
+    @staticmethod
+    def _both_numbers(
+        verifier: Comparison, left: Integers, right: Integers, similarity: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the similarity of the texts and the cosine of similar pairs; -1.0 and NaN of
+        others.
+
+        Args:
+            verifier: Compares them.
+            left: A document of each pair, all of which have vectors.
+            right: The other one.
+            similarity: What decides, -1.0 of pairs that are not similar.
+        """
+        similar = np.flatnonzero(similarity >= 0.0)
+        texts, cosine = np.full(len(left), -1.0), np.full(len(left), np.nan)
+        if len(similar):
+            texts[similar], cosine[similar] = verifier.numbers(left[similar], right[similar]).T
+        return texts, cosine
 
     def _verifier(
         self, arrivals: Arrivals, sets: dict[int, bytes]
@@ -266,32 +318,37 @@ class Decider:
         begins = np.cumsum(sizes)
         offsets = np.concatenate([[0], begins, begins[-1] + arrivals.sets.offsets[1:]])
         data = np.concatenate([*stored, arrivals.sets.data[: arrivals.sets.offsets[-1]]])
-        verifier = self.options.exact(data, offsets.astype(np.int64), self.weights)
+        verifier = self.options.comparison(data, offsets.astype(np.int64), self.weights)
         return verifier, {number: place for place, number in enumerate(sets)}
 
     def _compare_arrivals(
         self, arrivals: Arrivals, undecided: Integers, counts: Integers
-    ) -> tuple[Integers, Integers, NDArray[np.float64], int, int]:
+    ) -> tuple[Integers, _Found, int, int]:
         """Compare undecided arrivals that share buckets with one another.
 
         `counts` has the number of stored leaders of their buckets, (tables x undecided). Returns
-        the rows that share a bucket; for each the place of its witness among these rows, or -1, and
-        its similarity; then the number of similar pairs, and of compared ones.
+        the rows that share a bucket, what was found about each, the number of similar pairs, and
+        of compared ones.
         """
         buckets = group_by_key(arrivals.keys[undecided])
         sharing = undecided[buckets.documents]
         if not len(sharing):
-            return sharing, sharing, np.empty(0), 0, 0
+            return sharing, _Found(sharing, np.empty(0)), 0, 0
         leaders = _new_leaders(buckets, counts, self.options.limit)
         starts = np.concatenate([[0], np.cumsum(leaders)])
         if self._by_sets(arrivals):
             assert arrivals.sets is not None  # noqa: S101  # `_by_sets` is true
             sets = arrivals.sets.take(sharing)
-            verifier: Any = self.options.exact(sets.data, sets.offsets, self.weights)
+            verifier: Any = self.options.comparison(sets.data, sets.offsets, self.weights)
         else:
             verifier = self._estimated(arrivals.compared[sharing])
         witness, similarity, compared, _ = verifier.keep(buckets.numbers, starts.astype(np.int64))
-        return sharing, witness, similarity, int(np.count_nonzero(witness >= 0)), compared
+        removed, cosine = np.flatnonzero(witness >= 0), None
+        if self.options.has_two_signals:
+            cosine = np.full(len(witness), np.nan)
+            numbers = verifier.numbers(witness[removed], removed)
+            similarity[removed], cosine[removed] = numbers.T
+        return sharing, _Found(witness, similarity, cosine), len(removed), compared
 
     def _by_sets(self, arrivals: Arrivals) -> bool:
         """Whether shingles are compared: the operating point is exact and arrivals have them."""

@@ -6,6 +6,7 @@ the settings that are bytes; each other block has a batch of documents in the or
 numbers, as columns:
 
     number, witness (0 if it is kept), similarity (NaN if it is kept), exact, added, content
+    cosine (NaN if it is not known), only of an index with vectors
     id, metadata, signatures, shingles, texts    bytes of different lengths, three columns each:
         NAME.rows   which documents of the block have it
         NAME.ends   where each one's bytes end
@@ -33,7 +34,7 @@ from neardup.index.folder import ADDITIONS, write_durably
 from neardup.index.place import new_index
 from neardup.index.redis_store.address import URL, is_redis
 from neardup.index.settings import IndexSettings
-from neardup.index.store import BLOBS, VERSIONS, Row, StoredDocuments
+from neardup.index.store import BLOBS, VERSIONS, WITH_VECTORS, Row, StoredDocuments
 from neardup.runtime import SILENT, Progress
 
 KIND: Final = "index export"
@@ -94,7 +95,7 @@ def export_store(
             last = 0
             while rows := store.rows_after(last, AT_ONCE):
                 last = rows[-1].number
-                writer.add(_columns(store, rows))
+                writer.add(_columns(store, rows, settings))
                 progress.advance(len(rows))
             writer.close()
     return documents
@@ -106,7 +107,7 @@ def describe_additions(folder: Path) -> dict[str, Any]:
     return {"additions": additions.content} if additions.path.exists() else {}
 
 
-def _columns(store: StoredDocuments, rows: Sequence[Row]) -> Columns:
+def _columns(store: StoredDocuments, rows: Sequence[Row], settings: IndexSettings) -> Columns:
     """Return documents and their blobs as the columns of a block."""
     numbers = [row.number for row in rows]
     columns: Columns = {
@@ -119,6 +120,9 @@ def _columns(store: StoredDocuments, rows: Sequence[Row]) -> Columns:
         "added": np.array([row.added for row in rows], np.float64),
         "content": np.frombuffer(b"".join(row.content for row in rows), np.uint8),
     }
+    if settings.version == WITH_VECTORS:
+        cosines = [np.nan if row.cosine is None else row.cosine for row in rows]
+        columns["cosine"] = np.array(cosines, np.float64)
     parts: dict[str, Parts] = {
         "id": {at: row.id.encode() for at, row in enumerate(rows)},
         "metadata": {
@@ -175,6 +179,9 @@ class Export(BlockReader):
             for name in ("number", "witness", "similarity", "exact", "added")
         }
         numbers: list[int] = columns["number"]
+        cosines: list[float] = [np.nan] * len(numbers)
+        if self.header["version"] == WITH_VECTORS:
+            cosines = self.read(block, "cosine").tolist()
         contents = self.read(block, "content").tobytes()
         ids, metadata = self._parts(block, "id"), self._parts(block, "metadata")
         rows = [
@@ -187,6 +194,7 @@ class Export(BlockReader):
                 exact,
                 added,
                 metadata[at].decode() if at in metadata else None,
+                None if np.isnan(cosines[at]) else cosines[at],
             )
             for at, (number, witness, similarity, exact, added) in enumerate(
                 zip(*columns.values(), strict=True)

@@ -200,6 +200,8 @@ def _nearest(view: View, sketched: SketchedTexts) -> tuple[SimilarDocument, ...]
 def lenient(decider: Decider) -> Decider:
     """Return a decider that gives the similarity of pairs below the threshold too."""
     options = decider.options
+    if options.vectors is not None:
+        options = options.unvetoed
     if options.verify == "exact":
         return replace(decider, options=replace(options, threshold=ANY_SIMILARITY))
     return replace(decider, options=replace(options, verify="none"))

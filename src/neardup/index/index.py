@@ -23,6 +23,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
+from numpy.typing import NDArray
+
 from neardup.errors import Conflict, ParameterError, UsageError
 from neardup.explanation import PairVerdict
 from neardup.formatting import format_count, parse_duration
@@ -37,7 +39,7 @@ from neardup.index.answer import (
     DocumentWithText,
     SimilarDocument,
 )
-from neardup.index.arrivals import Groups
+from neardup.index.arrivals import Groups, Texts, VectorRows
 from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import ExportedStore, describe_additions, export_store
 from neardup.index.expiry import ExpiryPass, Forgotten
@@ -67,10 +69,12 @@ from neardup.index.settings import IndexSettings, parse_budget
 from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
 from neardup.index.validation import check_id, encode_metadata
+from neardup.index.vector_settings import NAMES as VECTOR_NAMES
+from neardup.index.vector_settings import require_texts_alone
 from neardup.index.view import View
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
-from neardup.option_table import IndexOptions
+from neardup.option_table import OnlineOptions
 from neardup.options import Options
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import FinishedRun
@@ -79,6 +83,7 @@ from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import Spec, check_whole
 
 Metadata = Sequence[dict[str, Any] | None] | None
+Vector = Sequence[float] | NDArray[Any] | None
 
 
 class Stored(TypedDict):
@@ -125,12 +130,13 @@ class Index:
         memory: int | str | None = None,
         keep_texts: bool | None = None,
         within: str | None = None,
+        dimension: int | None = None,
         key: bytes | Key | None = None,
         clock: Callable[[], float] | None = None,
         most_waiting: int = MOST_WAITING,
         replicas: int = 0,
         say: Callable[[str], None] = lambda _: None,
-        **options: Unpack[IndexOptions],
+        **options: Unpack[OnlineOptions],
     ) -> Index:
         """Open the index in a folder, or make one there.
 
@@ -149,6 +155,10 @@ class Index:
             within: Of a new index: compare documents of one group only, such as `"lang"`, and say
                 which group each is in (`add(..., within="en")`). It is the column from which
                 commands that read files into the index take the groups.
+            dimension: Of a new index with vectors: how many numbers each of them has. What they
+                decide is said as for `neardup.dedup`: with vectors and cosine, also, or unless.
+                Without a centre nothing is subtracted from vectors; that of a run (its folder) or
+                of a sample (an .npy file) makes far fewer candidates.
             key: The secret key of an index with hash siphash.
             clock: Returns the time that is stored with a new document, in seconds since 1970. By
                 default it is that of this machine, or of the server of an index on Redis.
@@ -175,6 +185,8 @@ class Index:
         stored: Stored = {"keep_texts": keep_texts, "within": within, "read_only": read_only}
         if is_redis(path):
             address = RedisAddress.parse(str(path))
+            if dimension is not None or any(name in options for name in VECTOR_NAMES):
+                raise not_on_redis(address, "an option of vectors")
             if memory is not None:
                 raise ParameterError(
                     "memory is that of the tables of an index in a folder: leave it out, servers "
@@ -184,7 +196,7 @@ class Index:
         refuse_url(path)
         if replicas:
             raise ParameterError("replicas are those of Redis servers: leave them out for a folder")
-        return cls(OpenIndex.open(Path(path), *required, how, **stored))
+        return cls(OpenIndex.open(Path(path), *required, how, dimension=dimension, **stored))
 
     def close(self) -> None:
         """Store the documents that wait, write a snapshot if one is due, and release the lock.
@@ -224,9 +236,14 @@ class Index:
             else (f"threshold {options.threshold:g}")
         )
         read_only = ", read-only" if self.read_only else ""
+        compared = f"{options.spec.shingle} shingles"
+        if options.vectors is not None:
+            vectors = f"vectors of {options.spec.dimension} numbers"
+            also = f"{compared}, {options.vectors.role} cosine {options.vectors.threshold:g} of"
+            compared = vectors if options.spec.of_vectors else f"{also} {vectors}"
         return (
             f"Index({str(self.path)!r}, {format_count(len(self), 'document')}, {point} of "
-            f"{options.spec.shingle} shingles{read_only})"
+            f"{compared}{read_only})"
         )
 
     def _in_folder(self, wanted: str) -> OpenIndex:
@@ -234,6 +251,14 @@ class Index:
         if isinstance(self._opened, OpenServers):
             raise not_on_redis(self._opened.path, wanted)
         return self._opened
+
+    def _one_text(self, text: Any) -> list[Any] | None:
+        """Return the text of one document as those of a batch; None if it needs none."""
+        return None if text is None and self.spec.of_vectors else [text]
+
+    def _of_texts_alone(self, wanted: str, cure: str) -> None:
+        """Raise ParameterError if the index has vectors."""
+        require_texts_alone(self.options, wanted, cure)
 
     @property
     def path(self) -> Path | str:
@@ -280,8 +305,9 @@ class Index:
     def add(
         self,
         id: str,
-        text: str,
+        text: str | None = None,
         *,
+        vector: Vector = None,
         metadata: dict[str, Any] | None = None,
         replace: bool = False,
         within: str | None = None,
@@ -294,6 +320,8 @@ class Index:
         Args:
             id: The document's id, up to 1,024 bytes of UTF-8.
             text: Its text; a list of token ids if the specification is of tokens.
+            vector: Its vector, a list of numbers or an array, if the index was made with vectors.
+                One that compares vectors alone needs no text.
             metadata: A dictionary that is stored with the document, as JSON.
             replace: Replace a stored document that has this id. Without it, an id with another
                 content is a `Conflict`. With the same content, its number, witness and cluster
@@ -302,14 +330,20 @@ class Index:
                 with documents of the same group only. Those without one are a group, too.
 
         Returns:
-            The answer: `new`, `duplicate` with its witness and similarity, or `rejected`.
+            The answer: `new`, `duplicate` with its witness and similarity, or `rejected`. With
+            also and unless it has the cosine too, and by which signal it is a duplicate.
 
         >>> index = _example()
         >>> index.add("2", "the quick brown fox jumps over the lazy dog again").duplicate_of
         '1'
         """
         answers = self.add_batch(
-            [id], [text], metadata=[metadata], replace=replace, within=_alone(within)
+            [id],
+            self._one_text(text),
+            vectors=_alone(vector),
+            metadata=[metadata],
+            replace=replace,
+            within=_alone(within),
         )
         answer = answers[0]
         if answer.reason == CONFLICT:
@@ -321,8 +355,9 @@ class Index:
     def add_batch(
         self,
         ids: Sequence[str],
-        texts: Sequence[str],
+        texts: Texts = None,
         *,
+        vectors: VectorRows = None,
         metadata: Metadata = None,
         replace: bool = False,
         within: Groups = None,
@@ -331,7 +366,8 @@ class Index:
 
         Args:
             ids: The ids, one for each text.
-            texts: The texts.
+            texts: The texts; none if the index compares vectors alone.
+            vectors: The vectors, if the index has some: a matrix, or a list of vectors.
             metadata: The metadata of each document, None for none.
             replace: As in `add`. Without it a document whose id has another content is rejected.
             within: The group of each document, as in `add`.
@@ -344,13 +380,16 @@ class Index:
         >>> [answer.status for answer in answers]
         ['new', 'new']
         """
-        return self.submit(ids, texts, metadata=metadata, replace=replace, within=within).result()
+        return self.submit(
+            ids, texts, vectors=vectors, metadata=metadata, replace=replace, within=within
+        ).result()
 
     def submit(
         self,
         ids: Sequence[str],
-        texts: Sequence[str],
+        texts: Texts = None,
         *,
+        vectors: VectorRows = None,
         metadata: Metadata = None,
         replace: bool = False,
         within: Groups = None,
@@ -361,6 +400,7 @@ class Index:
         Args:
             ids: The ids, one for each text.
             texts: The texts.
+            vectors: The vectors, as in `add_batch`.
             metadata: The metadata of each document, None for none.
             replace: As in `add_batch`.
             within: As in `add_batch`.
@@ -374,8 +414,9 @@ class Index:
         >>> index.submit(["2"], ["one two six"]).result()[0].status
         'new'
         """
-        if len(ids) != len(texts):
-            raise ParameterError(f"{len(ids)} ids for {len(texts)} texts: give one for each")
+        for what, given in (("texts", texts), ("vectors", vectors)):
+            if given is not None and len(ids) != len(given):
+                raise ParameterError(f"{len(ids)} ids for {len(given)} {what}: give one for each")
         for id in ids:
             check_id(id)
         return self._opened.generation.submit_texts(
@@ -383,11 +424,13 @@ class Index:
             texts,
             encode_metadata(metadata, len(ids)),
             within,
+            vectors,
             replace=replace,
             generated=generated,
             resubmit=lambda: self.submit(
                 ids,
                 texts,
+                vectors=vectors,
                 metadata=metadata,
                 replace=replace,
                 within=within,
@@ -459,6 +502,7 @@ class Index:
         >>> counts["kept"], counts["removed"]
         (1, 1)
         """
+        self._of_texts_alone("adding files", "give texts and vectors to add_batch")
         return add_increment(self._in_folder("an increment (-o)"), job, folder, progress)
 
     def remove(self, id: str) -> bool:
@@ -586,11 +630,19 @@ class Index:
 
     # Querying
 
-    def query(self, text: str, *, probes: int = 0, within: str | None = None) -> Answer:
+    def query(
+        self,
+        text: str | None = None,
+        *,
+        vector: Vector = None,
+        probes: int = 0,
+        within: str | None = None,
+    ) -> Answer:
         """Judge a text without storing it.
 
         Args:
             text: The text; a list of token ids if the specification is of tokens.
+            vector: Its vector, as in `add`.
             probes: The number of additional buckets that are looked up, the likeliest first: finds
                 more copies, and takes longer.
             within: The group to look in, as in `add`.
@@ -601,15 +653,25 @@ class Index:
         >>> _example().query("a quite different text").status
         'new'
         """
-        return self.query_batch([text], probes=probes, within=_alone(within))[0]
+        return self.query_batch(
+            self._one_text(text), vectors=_alone(vector), probes=probes, within=_alone(within)
+        )[0]
+
+    check = query
 
     def query_batch(
-        self, texts: Sequence[str], *, probes: int = 0, within: Groups = None
+        self,
+        texts: Texts = None,
+        *,
+        vectors: VectorRows = None,
+        probes: int = 0,
+        within: Groups = None,
     ) -> list[Answer]:
         """Judge texts without storing them, each by itself.
 
         Args:
             texts: The texts.
+            vectors: Their vectors, as in `add_batch`.
             probes: As in `query`.
             within: The group of each text, as in `query`.
 
@@ -620,7 +682,7 @@ class Index:
         ['new', 'rejected']
         """
         with self._opened.while_open() as generation:
-            return generation.query_texts(texts, probes, within)
+            return generation.query_texts(texts, probes, within, vectors)
 
     def query_sketches(self, sketch: SketchedDocuments, *, within: Groups = None) -> list[Answer]:
         """Judge documents that come as sketches, without storing them.
@@ -642,13 +704,19 @@ class Index:
             return generation.query_sketches(sketch, within)
 
     def similar(
-        self, text: str, most: int = 10, *, within: str | None = None
+        self,
+        text: str | None = None,
+        most: int = 10,
+        *,
+        vector: Vector = None,
+        within: str | None = None,
     ) -> list[SimilarDocument]:
         """Find the kept documents that are similar to a text.
 
         Args:
             text: The text.
             most: The most documents that are returned.
+            vector: Its vector, as in `add`.
             within: The group to look in, as in `query`.
 
         Returns:
@@ -662,7 +730,9 @@ class Index:
             apart = generation.sketcher.hash_groups(_alone(within), 1)
 
             def question(view: View) -> list[SimilarDocument]:
-                arrivals = generation.sketcher.sketch_texts([text], view.codec.lsh, apart).arrivals
+                arrivals = generation.sketcher.sketch_texts(
+                    self._one_text(text), view.codec.lsh, apart, _alone(vector)
+                ).arrivals
                 return view.find_similar(arrivals, most) if len(arrivals) else []
 
             return generation.answer(question)
@@ -680,6 +750,7 @@ class Index:
         >>> _example().explain("one two six").rule
         'no kept document shares a bucket'
         """
+        self._of_texts_alone("an explanation", "query and similar answer with the numbers")
         for _ in range(2):  # the first time includes loading kernels and pages
             begun = time.perf_counter()
             answer = self.query(text, within=within)
@@ -710,6 +781,8 @@ class Index:
         'no kept document'
         """
 
+        self._of_texts_alone("an explanation", "get answers with the numbers")
+
         def question(view: View) -> DocumentExplanation | None:
             document = view.document(id)
             return None if document is None else explain_stored(view, document)
@@ -732,6 +805,8 @@ class Index:
         >>> index.explain_pair("2", "1").verdict
         'copy'
         """
+
+        self._of_texts_alone("an explanation", "get answers with the numbers")
 
         def question(view: View) -> PairVerdict | None:
             one, other = view.document(a), view.document(b)
@@ -869,6 +944,7 @@ class Index:
         >>> index.shadow.drop()
         """
         generation = self._in_folder("another operating point").generation
+        self._of_texts_alone("another operating point", "build another index")
         generation.require_writer()
         assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow
@@ -1138,9 +1214,9 @@ class Index:
             return cutover.accept_offer(opened, key)
 
 
-def _alone(group: str | None) -> Groups:
-    """Return the group of one document as those of a batch."""
-    return None if group is None else [group]
+def _alone(value: Any) -> list[Any] | None:
+    """Return what one document has as that of a batch; None if it has nothing."""
+    return None if value is None else [value]
 
 
 def _example() -> Index:

@@ -29,6 +29,7 @@ from neardup.index.arrivals import SignatureCodec
 from neardup.index.settings import IndexSettings
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.validation import LONGEST_ID, is_valid_id
+from neardup.index.vector_settings import require_texts_alone
 from neardup.runtime import Progress, map_in_order
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def fill(
         replace: Replace documents that have the same id.
         strict: Raise RowError at the first document that can't be used.
     """
+    require_texts_alone(index.options, "adding files", "give texts and vectors to add_batch")
     counts, begun = LoadCounts(), time.perf_counter()
     first = FirstDocuments(index.spec)
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()

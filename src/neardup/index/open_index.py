@@ -15,10 +15,10 @@ from neardup.index import folder
 from neardup.index.additions import close_stopped
 from neardup.index.generation import Generation, OpenOptions, lock_unless, opened_store
 from neardup.index.lookup import ReadWriteLock
-from neardup.index.settings import IndexSettings, new_options, require_options
+from neardup.index.settings import IndexSettings, new_settings, require_options
 from neardup.index.store import Store
+from neardup.index.vector_settings import require_vectors
 from neardup.keys import Key, require_key
-from neardup.options import Options
 from neardup.spec import Spec
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ class OpenIndex:
         *,
         keep_texts: bool | None,
         within: str | None,
+        dimension: int | None,
         read_only: bool,
     ) -> OpenIndex:
         """Open the current generation of an index; make an index if the folder has none.
@@ -58,16 +59,28 @@ class OpenIndex:
             how: How the index works in this process.
             keep_texts: Whether texts are stored; None for no requirement.
             within: The column of the groups; None for none, or as the index has it.
+            dimension: The numbers of a vector; None for none, or as the index has it.
             read_only: Open it beside a process that writes.
         """
         if folder.read_generations(path) is None:
             if read_only:
                 folder.require_index(path)
-            _create_index(path, new_options(spec, key, options), bool(keep_texts), within or "")
+            _create_index(
+                path,
+                new_settings(
+                    spec,
+                    key,
+                    options,
+                    keep_texts=bool(keep_texts),
+                    within=within or "",
+                    dimension=dimension,
+                ),
+            )
         with lock_unless(read_only, path) as lock:
             name = folder.require_index(path).current
             with opened_store(path, name, read_only) as (store, settings):
-                require_settings(path, settings, spec, key, options, keep_texts, within)
+                others = require_vectors(settings.options, options, dimension)
+                require_settings(path, settings, spec, key, others, keep_texts, within)
                 if not read_only:
                     close_stopped(path, store.last_number())
                 return cls(path, Generation(store, key, lock, how), how)
@@ -165,7 +178,7 @@ def check_settings(
 ) -> None:
     """Raise the errors of `OpenIndex.open` that need no documents, in a moment; write nothing."""
     if folder.read_generations(path) is None:
-        IndexSettings(new_options(None, key, options), bool(keep_texts), within=within or "")
+        new_settings(None, key, options, keep_texts=bool(keep_texts), within=within or "")
         return
     with folder.locked(path):
         name = folder.require_index(path).current
@@ -199,9 +212,8 @@ def require_settings(
         )
 
 
-def _create_index(path: Path, options: Options, keep_texts: bool, within: str) -> None:
+def _create_index(path: Path, settings: IndexSettings) -> None:
     """Make an index in a folder that has none."""
-    settings = IndexSettings(options, keep_texts, within=within)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -23,6 +23,7 @@ from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
 from neardup.index.view import View, answer_from_row
+from neardup.vector_signal import ALSO
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
 REPLACED: Final = "a later document of the same batch has this id and replaces it"
@@ -135,6 +136,11 @@ class Judgement(NamedTuple):
     witness: int | None
     similarity: float | None
     exact: int
+    cosine: float | None = None
+
+
+def _judgement(row: Row) -> Judgement:
+    return Judgement(row.witness, row.similarity, row.exact, row.cosine)
 
 
 @dataclass
@@ -184,22 +190,36 @@ class SortedArrivals:
 
 
 def sort_arrivals(
-    ids: list[str], contents: list[bytes], stored: dict[str, Row], *, replacing: bool
+    ids: list[str],
+    contents: list[bytes],
+    stored: dict[str, Row],
+    *,
+    replacing: bool,
+    known: dict[str, bytes] | None = None,
 ) -> SortedArrivals:
     """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
 
     An arrival with an id and a content that are stored is repeated, and nothing is added; if
     arrivals replace, its metadata and its text are stored.
+
+    Args:
+        ids: The id of each arrival.
+        contents: What of each arrival is the same if it is repeated.
+        stored: The stored documents that have these ids, by id.
+        replacing: Whether arrivals replace stored documents.
+        known: The same of the stored documents, if it is not their content hash alone.
     """
     first: dict[str, int] = {}
     kinds = SortedArrivals()
+    if known is None:
+        known = {id: row.content for id, row in stored.items()}
     for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
         row, earlier = stored.get(id), first.get(id)
         if earlier is not None and contents[earlier] == content:
             kinds.again[at] = earlier
             if replacing:
                 kinds.last[earlier] = at
-        elif earlier is None and row is not None and row.content == content:
+        elif earlier is None and row is not None and known[id] == content:
             kinds.again[at] = row
             if replacing:
                 kinds.renewed[row.number] = at
@@ -280,7 +300,11 @@ class CommitPlanner:
                 if request.generated is not None and request.generated[place]
             ]
             stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
-        kinds = sort_arrivals(ids, contents, stored, replacing=requests[0].replace)
+        known = None
+        whole = contents
+        if ids and self._shares_texts:
+            whole, known = self._whole_documents(contents, arrivals, stored)
+        kinds = sort_arrivals(ids, whole, stored, replacing=requests[0].replace, known=known)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         latest = [kinds.last.get(at, at) for at in kinds.fresh]
         plan.texts = [texts[at] for at in latest]
@@ -291,11 +315,29 @@ class CommitPlanner:
         fresh = [contents[at] for at in kinds.fresh]
         verdicts = self.judge(plan, fresh, plan.arrivals, [number for number, _ in placed])
         plan.added = [
-            Row(number, ids[at], contents[at], *verdict, added, metadata[at])
+            Row(number, ids[at], contents[at], *verdict[:3], added, metadata[at], verdict.cosine)
             for at, verdict, (number, added) in zip(latest, verdicts, placed, strict=True)
         ]
         self._plan_updates(plan, kinds, metadata, texts)
         return Addition(requests, plan, kinds)
+
+    def _whole_documents(
+        self, contents: Sequence[bytes], arrivals: Arrivals, stored: dict[str, Row]
+    ) -> tuple[list[bytes], dict[str, bytes]]:
+        """Return content and vector of each arrival, and of the stored documents by id.
+
+        Documents with one text are identical whatever their vectors. One that comes again with
+        another vector is another document all the same.
+        """
+        sets, words = arrivals.sets, -(-self.view.options.spec.dimension // 2)
+        assert sets is not None  # noqa: S101  # vectors are compared
+        whole = [
+            content + sets.data[end - words : end].tobytes()
+            for content, end in zip(contents, sets.offsets[1:].tolist(), strict=True)
+        ]
+        rows = self.view.shingles([row.number for row in stored.values()]) if stored else {}
+        known = {id: row.content + rows[row.number][-8 * words :] for id, row in stored.items()}
+        return whole, known
 
     def _plan_updates(
         self,
@@ -364,9 +406,10 @@ class CommitPlanner:
         if orphaned:
             stored = [row.number for row in orphaned]
             again = view.stored_arrivals(stored, [row.content for row in orphaned])
+            decided = self._decide_again(again, orphaned, view)
             plan.moved = [
                 row._replace(**verdict._asdict())
-                for row, verdict in zip(orphaned, self._decide(again, stored, view), strict=True)
+                for row, verdict in zip(orphaned, decided, strict=True)
             ]
             kept = np.flatnonzero([row.witness is None for row in plan.moved])
             if len(kept):
@@ -383,6 +426,34 @@ class CommitPlanner:
         verdicts = dict(zip(rest, decisions, strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
+    @property
+    def _shares_texts(self) -> bool:
+        """Whether identical documents may have different vectors; the first one's decide."""
+        signal = self.view.options.vectors
+        return signal is not None and signal.role == ALSO
+
+    def _decide_again(self, again: Arrivals, rows: Sequence[Row], view: View) -> list[Judgement]:
+        """Judge stored documents again; `view` is without those that are removed.
+
+        One that has the text of an earlier document follows it, if that is judged already.
+        """
+        numbers = [row.number for row in rows]
+        followed = {}
+        if self._shares_texts:
+            same = view.rows_by_content(again.content, {*view.excluded, *numbers})
+            followed = {
+                at: Judgement(row.number, 1.0, 1) if row.witness is None else _judgement(row)
+                for at, row in same.items()
+                if row.number < numbers[at]
+            }
+        rest = [at for at in range(len(rows)) if at not in followed]
+        if not rest:
+            return [followed[at] for at in range(len(rows))]
+        arrivals = select_arrivals(again, rest)
+        decided = self._decide(arrivals, [numbers[at] for at in rest], view)
+        verdicts = dict(zip(rest, decided, strict=True)) | followed
+        return [verdicts[at] for at in range(len(rows))]
+
     def _decide(
         self, arrivals: Arrivals, numbers: Sequence[int], source: CandidateSource
     ) -> list[Judgement]:
@@ -393,18 +464,37 @@ class CommitPlanner:
         return [
             Judgement(None, None, 1)
             if witness == KEPT
-            else Judgement(witness, similarity, int(exact))
-            for witness, similarity, exact in zip(*columns, strict=True)
+            else Judgement(witness, similarity, int(exact), cosine)
+            for witness, similarity, exact, cosine in zip(*columns, judged.cosines, strict=True)
         ]
 
     def _orphaned_copies(self, removed: dict[int, Row]) -> list[Row]:
-        """Return the remaining copies of removed documents, in order."""
+        """Return the remaining copies of removed documents, in order.
+
+        Also those that were decided by the vector of a removed document with the same text.
+        """
         store = self.view.store
         kept = [number for number, row in removed.items() if row.witness is None]
         listed = sorted(self.view.copies_of(kept) - set(removed))  # many that were copies once
         witness_of = store.witnesses(listed) if listed else {}
         rows = store.rows([number for number in listed if witness_of.get(number) in removed])
+        if self._shares_texts and removed:
+            rows |= self._heirs(removed)
         return [rows[number] for number in sorted(rows)]
+
+    def _heirs(self, removed: dict[int, Row]) -> dict[int, Row]:
+        """Return the copies that had the decision of a removed document with the same text."""
+        first = {row.content: row.number for row in sorted(removed.values(), reverse=True)}
+        contents = np.frombuffer(b"".join(first), np.uint64).reshape(-1, 2)
+        listed = {number for same in self.view.tables.with_contents(contents) for number in same}
+        rows = self.view.store.rows(sorted(listed - set(removed)))
+        rows = {number: row for number, row in rows.items() if row.content in first}
+        stays = {row.content for number, row in rows.items() if number < first[row.content]}
+        return {
+            number: row
+            for number, row in rows.items()
+            if row.witness is not None and row.content not in stays
+        }
 
     def _identical(self, contents: Sequence[bytes], plan: CommitPlan) -> dict[int, Judgement]:
         """Judge arrivals that have the content of a stored document, by place.
@@ -419,9 +509,7 @@ class CommitPlanner:
         found = {at: moved[content] for at, content in enumerate(contents) if content in moved}
         found |= self.view.rows_by_content(words, excluded)
         return {
-            at: Judgement(row.number, 1.0, 1)
-            if row.witness is None
-            else Judgement(row.witness, row.similarity, row.exact)
+            at: Judgement(row.number, 1.0, 1) if row.witness is None else _judgement(row)
             for at, row in found.items()
         }
 
@@ -455,13 +543,14 @@ class Addition:
             ]
             for place in request.places:
                 reason = self.kinds.refused.get(at)
-                answers[place] = (
-                    Answer(request.ids[place], REJECTED, reason=reason)
-                    if reason is not None
-                    else answer_from_row(rows[at], ids, again=at in self.kinds.again)
-                )
+                if reason is not None:
+                    answers[place] = Answer(request.ids[place], REJECTED, reason=reason)
+                else:
+                    again = at in self.kinds.again
+                    answer = answer_from_row(rows[at], ids, again=again)
+                    answers[place] = view.name_signal(answer, rows[at].cosine)
                 at += 1
-            listed.append(answers)
+            listed.append([view.name_signal(answer) for answer in answers])
         return listed
 
 

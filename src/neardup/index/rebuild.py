@@ -34,6 +34,7 @@ from neardup.index.open_index import OpenIndex
 from neardup.index.redis_store.address import require_folder
 from neardup.index.settings import IndexSettings, options_of, respecify_settings, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
+from neardup.index.vector_settings import require_texts_alone
 from neardup.keys import Key, require_key, to_key
 from neardup.options import Options
 from neardup.runtime import SILENT, Progress
@@ -242,6 +243,7 @@ def _workplace(where: OpenIndex | str | Path, has_texts: bool) -> Iterator[_Work
             source = Store(path / listed.current / folder.STORE, read_only=True)
             stack.callback(source.close)
         place = _Workplace(path, live, source, listed, False)
+        require_texts_alone(place.settings.options, "another specification", "build another index")
         if not (has_texts or place.settings.keep_texts):
             _require_no_documents(path, source)
         if live is None and not place.settings.keep_texts:
@@ -340,6 +342,7 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
 def narrow_settings(current: IndexSettings, bits: int) -> IndexSettings:
     """Return the settings with slots of `bits` bits."""
     spec = current.options.spec
+    require_texts_alone(current.options, "narrowing slots", "build another index")
     narrowed = replace(spec, bits=bits)
     if spec.narrow:
         raise ParameterError(

@@ -9,16 +9,21 @@ from typing import Any, Final
 
 from neardup.errors import FormatError, NeardupError, ParameterError
 from neardup.formatting import parse_memory
+from neardup.index.store import WITH_VECTORS
+from neardup.index.vector_settings import lay_out_index
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
 from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
 from neardup.option_table import options_of as rows_of
 from neardup.options import Distinguish, Options, Strip, parse_distinguish, with_preset
+from neardup.sketch.centre import VectorCentre, require_centre
 from neardup.spec import KEYED, STRIPS, Spec, check_whole
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
+from neardup.vector_signal import VectorSignal
 
 DISTINGUISH: Final = "distinguish"
+VECTORS: Final = "vectors"
 SPEC_NAMES: Final = (*rows_of(SpecOptions), DISTINGUISH)
 POINT_NAMES: Final = tuple(rows_of(PointOptions))
 """Names of options: of the specification and what distinguishes documents, fixed when documents are
@@ -42,6 +47,8 @@ class IndexSettings:
     """The fingerprint of the specification whose slots were narrowed by `convert`."""
     within: str = ""
     """The column that the groups of documents come from; "" if documents have no groups."""
+    centre: VectorCentre = field(default_factory=VectorCentre)
+    """The centre of vectors, if these find documents."""
 
     def __post_init__(self) -> None:
         if self.options.strip.lines is not None and not self.options.spec.ignored:
@@ -60,10 +67,13 @@ class IndexSettings:
                 "keep and cluster"
             )
         _require_no_columns(self.options.distinguish)
+        require_centre(self.options.spec, self.centre)
 
     @property
     def version(self) -> int:
         """The version of the formats that store such documents, one of `store.VERSIONS`."""
+        if self.options.vectors is not None:
+            return WITH_VECTORS
         return 3 if self.options.distinguish else 2 if self.within else 1
 
     def require_version(self, version: object, where: str) -> None:
@@ -86,6 +96,7 @@ class IndexSettings:
             "ignored": self.ignored.to_bytes() if len(self.ignored) else b"",
             "frequencies": self.frequencies.to_bytes() if self.frequencies else b"",
             **({"within": self.within} if self.within else {}),
+            **({"centre": self.centre.to_bytes()} if self.centre else {}),
         }
 
     @classmethod
@@ -94,6 +105,7 @@ class IndexSettings:
         try:
             options = options_of(Spec.from_json(stored["spec"]), json.loads(stored["point"]))
             ignored, frequencies = stored["ignored"], stored["frequencies"]
+            centre = stored.get("centre")
             return cls(
                 options,
                 bool(stored["keep_texts"]),
@@ -101,6 +113,7 @@ class IndexSettings:
                 Frequencies.from_bytes(frequencies) if frequencies else Frequencies(),
                 str(stored["parent"]),
                 str(stored.get("within", "")),
+                VectorCentre.from_bytes(centre) if centre else VectorCentre(),
             )
         except NeardupError as error:
             raise FormatError(f"{where} is damaged or of another version: {error}") from None
@@ -122,7 +135,7 @@ def _require_no_columns(distinguish: Distinguish) -> None:
 def stated(options: Options) -> dict[str, Any]:
     """Return an operating point in full, by the names of its options.
 
-    Also what distinguishes documents, if anything does.
+    Also what distinguishes documents, if anything does, and what vectors decide, if there are any.
     """
     point: dict[str, Any] = {
         "threshold": options.threshold,
@@ -133,6 +146,10 @@ def stated(options: Options) -> dict[str, Any]:
     }
     if options.distinguish:
         point[DISTINGUISH] = str(options.distinguish)
+    if options.vectors is not None:
+        point[VECTORS] = options.vectors.stated
+    if options.spec.of_vectors:
+        return point
     if options.by_bits:
         return point | {"hamming": options.hamming, "blocks": options.blocks}
     return point | {"tables": format_layout(options.curve)}
@@ -140,8 +157,10 @@ def stated(options: Options) -> dict[str, Any]:
 
 def options_of(spec: Spec, point: dict[str, Any]) -> Options:
     """Return the options of a specification and an operating point, as `stated` gives it."""
-    _require_known(point, (*POINT_NAMES, DISTINGUISH))
+    _require_known(point, (*POINT_NAMES, DISTINGUISH, VECTORS))
     given = given_options(point)
+    if VECTORS in given:
+        given[VECTORS] = VectorSignal.of_stated(given[VECTORS])
     distinguish = parse_distinguish(given.pop(DISTINGUISH, None) or None)
     strip = Strip(html=spec.strip == "html")
     return Options(spec=spec, strip=strip, distinguish=distinguish, **given)
@@ -171,11 +190,36 @@ def _named(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in names}
 
 
+def new_settings(
+    spec: Spec | None,
+    key: Key | None,
+    options: dict[str, Any],
+    *,
+    keep_texts: bool,
+    within: str,
+    dimension: int | None = None,
+) -> IndexSettings:
+    """Return the settings of a new index.
+
+    Args:
+        spec: Its specification, or None for that of the options.
+        key: The key of a keyed hash.
+        options: The options.
+        keep_texts: Whether texts are stored.
+        within: The column of the groups; "" for none.
+        dimension: The numbers of a vector; None without vectors.
+    """
+    laid_out, centre = lay_out_index(new_options(spec, key, options), dimension)
+    return IndexSettings(laid_out, keep_texts, within=within, centre=centre)
+
+
 def new_options(spec: Spec | None, key: Key | None, options: dict[str, Any]) -> Options:
     """Return the options of a new index, from a specification or the options that decide it."""
     options = _without_none(options)
     if spec is None:
         return Options.of(key=key, **options)
+    if spec.vectors or spec.of_vectors:
+        raise ParameterError("a Spec with vectors makes no index: give the options instead of it")
     point = _named(options, (*POINT_NAMES, DISTINGUISH))
     if len(point) < len(options):
         raise ParameterError(SPEC_AND_OPTIONS)
@@ -293,6 +337,7 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         "strip": current.strip,
         "ignored": current.ignored,
         "weights": current.weights,
+        "vectors": current.vectors,
     }
     if named.get("sketch", current.sketch) != current.sketch:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}

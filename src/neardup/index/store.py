@@ -1,8 +1,10 @@
 """The store of an index: one SQLite file with all its documents; all else is derived from it.
 
-    documents   a row each: id, content hash, witness (null if it is kept), similarity, time
+    documents   a row each: id, content hash, witness (null if it is kept), similarity, time; with
+                vectors as a second signal also the cosine
     signatures  a document's slots; of narrow ones its band keys, then the slots' bits
-    shingles    its sorted shingles, for exact comparison; none if it came without a text
+    shingles    its sorted shingles, for exact comparison, and behind them its vector; none if it
+                came without a text
     texts       its text, only where texts are kept
     changes     documents added, removed, moved, in order: read by processes that follow an index
     meta        specification, operating point, settings
@@ -30,8 +32,10 @@ from neardup.errors import FormatError, IndexLocked, OutputError
 from neardup.formats.tables import write_error
 from neardup.index.connections import Connections
 
-VERSIONS: Final = (1, 2, 3)
-"""Format versions: signatures alone, with the groups of documents, with their numbers."""
+VERSIONS: Final = (1, 2, 3, 4)
+"""Format versions: signatures alone, with the groups of documents, with their numbers, with their
+vectors (and any of these)."""
+WITH_VECTORS: Final = VERSIONS[-1]
 PAGE: Final = 32 << 10
 CHECKPOINT_BYTES: Final = 64 << 20
 ADDED, REMOVED, MOVED, RETUNED = 1, 2, 3, 4
@@ -47,7 +51,7 @@ CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 CREATE TABLE documents(
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, content BLOB NOT NULL,
     witness INTEGER, similarity REAL, exact INTEGER NOT NULL, added REAL NOT NULL,
-    metadata TEXT, sum INTEGER NOT NULL);
+    metadata TEXT, {cosine}sum INTEGER NOT NULL);
 CREATE TABLE signatures(number INTEGER PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE shingles(number INTEGER PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE texts(number INTEGER PRIMARY KEY, data BLOB NOT NULL, sum INTEGER NOT NULL);
@@ -67,11 +71,18 @@ class Row(NamedTuple):
     exact: int
     added: float
     metadata: str | None
+    cosine: float | None = None
+    """Of its vector and that of its witness, if vectors are a second signal."""
 
     @property
     def sum(self) -> int:
         """The checksum that is stored with the row."""
-        return xxhash.xxh3_64_intdigest(ascii(tuple(self)).encode()) >> 1
+        values = self[:PLAIN] if self.cosine is None else tuple(self)
+        return xxhash.xxh3_64_intdigest(ascii(values).encode()) >> 1
+
+
+PLAIN: Final = len(Row._fields) - 1
+"""The columns of a row without vectors."""
 
 
 class StoredDocuments(Protocol):
@@ -140,7 +151,8 @@ class Store:
             connection.execute(f"PRAGMA page_size={PAGE}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(SCHEMA)
+            cosine = "cosine REAL, " if version == WITH_VECTORS else ""
+            connection.executescript(SCHEMA.format(cosine=cosine))
             connection.execute(f"PRAGMA user_version={version}")
             connection.executemany("INSERT INTO meta VALUES(?, ?)", meta.items())
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -217,8 +229,11 @@ class Store:
     def add(self, rows: Iterable[Row]) -> None:
         """Append documents, and record the changes."""
         listed = list(rows)
+        columns = PLAIN + (self.version == WITH_VECTORS)
+        places = ",".join("?" * (columns + 1))
         self._writer.executemany(
-            "INSERT INTO documents VALUES(?,?,?,?,?,?,?,?,?)", [(*row, row.sum) for row in listed]
+            f"INSERT INTO documents VALUES({places})",
+            [(*row[:columns], row.sum) for row in listed],
         )
         self._record(ADDED, [row.number for row in listed])
 
@@ -235,6 +250,11 @@ class Store:
             "UPDATE documents SET witness=?, similarity=?, exact=?, sum=? WHERE number=?",
             [(row.witness, row.similarity, row.exact, row.sum, row.number) for row in rows],
         )
+        if self.version == WITH_VECTORS:
+            self._writer.executemany(
+                "UPDATE documents SET cosine=? WHERE number=?",
+                [(row.cosine, row.number) for row in rows],
+            )
         self._record(MOVED, [row.number for row in rows])
 
     def update(self, rows: Sequence[Row], texts: Sequence[tuple[int, bytes]] = ()) -> None:

@@ -28,6 +28,7 @@ from neardup.index.redis_store.open_servers import kept_documents
 from neardup.index.settings import DISTINGUISH, IndexSettings, stated
 from neardup.index.store import Row
 from neardup.index.validation import decode_text
+from neardup.index.vector_settings import require_texts_alone
 from neardup.options import Distinguish, Options
 from neardup.pipeline.sketch_files import (
     KEYS,
@@ -85,6 +86,9 @@ class IndexCorpus:
 
     def check(self, options: Options, columns: Columns) -> None:
         """Raise an error unless documents are decided by these options in the index, too."""
+        require_texts_alone(
+            self.settings.options, "an index as the earlier corpus", "give --against its files"
+        )
         has, asked = stated(self.settings.options), stated(options)
         for name in (name for name in has if name not in NOT_COMPARED):
             if has[name] != asked.get(name):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.errors import FormatError, ParameterError
+from neardup.explanation import name_signals
 from neardup.index.answer import (
     DUPLICATE,
     NEW,
@@ -27,6 +28,9 @@ from neardup.index.answer import (
     Document,
     DocumentCluster,
     DocumentWithText,
+    SignalAnswer,
+    SignalDocument,
+    SignalDocumentWithText,
     SimilarDocument,
 )
 from neardup.index.arrivals import Arrivals, SignatureCodec
@@ -36,6 +40,7 @@ from neardup.index.postings import LAST_NUMBER, Integers, Keys, Numbers
 from neardup.index.stats import Counters
 from neardup.index.store import Row, StoredDocuments
 from neardup.index.validation import decode_text
+from neardup.index.vector_settings import require_texts_alone
 from neardup.keys import Key
 from neardup.lsh.bands import Bands, probe_keys
 from neardup.options import Options
@@ -178,10 +183,10 @@ class View:
         begun = time.perf_counter()
         same = self.rows_by_content(arrivals.content)
         rest = np.array([at for at in range(len(arrivals)) if at not in same], np.int64)
-        witnesses = {
-            at: (row.number, 1.0, True)
+        witnesses: dict[int, tuple[int, float, bool, float | None]] = {
+            at: (row.number, 1.0, True, None)
             if row.witness is None or row.similarity is None
-            else (row.witness, row.similarity, bool(row.exact))
+            else (row.witness, row.similarity, bool(row.exact), row.cosine)
             for at, row in same.items()
         }
         if len(rest):
@@ -193,18 +198,40 @@ class View:
                     int(pairs.numbers[place]),
                     float(pairs.similarity[place]),
                     bool(pairs.exact[place]),
+                    None if pairs.cosine is None else float(pairs.cosine[place]),
                 )
         if not witnesses:
             return {}
         ids = {row.number: row.id for row in same.values()}
-        if missing := {witness for witness, _, _ in witnesses.values()} - ids.keys():
+        if missing := {found[0] for found in witnesses.values()} - ids.keys():
             ids |= {row.number: row.id for row in self.store.rows(sorted(missing)).values()}
-        if any(witness not in ids for witness, _, _ in witnesses.values()):
+        if any(found[0] not in ids for found in witnesses.values()):
             raise TablesBehind
         return {
-            at: Answer(None, DUPLICATE, ids[witness], similarity, exact, witness)
-            for at, (witness, similarity, exact) in witnesses.items()
+            at: self.name_signal(
+                Answer(None, DUPLICATE, ids[witness], similarity, exact, witness), cosine
+            )
+            for at, (witness, similarity, exact, cosine) in witnesses.items()
         }
+
+    def name_signal(self, answer: Answer, cosine: float | None = None) -> Answer:
+        """Return an answer with the signal that decided, if there are two of them.
+
+        Args:
+            answer: The answer.
+            cosine: The cosine to the witness, if that is known.
+        """
+        if not self.options.has_two_signals or isinstance(answer, SignalAnswer):
+            return answer
+        values = {field.name: getattr(answer, field.name) for field in fields(answer)}
+        return SignalAnswer(**values, cosine=cosine, by=self._by(answer.similarity, cosine))
+
+    def _by(self, similarity: float | None, cosine: float | None) -> str | None:
+        """Return the signal by which a document is a copy; None if it is none."""
+        if similarity is None:
+            return None
+        cosines = np.array([np.nan if cosine is None else cosine])
+        return name_signals(self.options, np.array([similarity]), cosines)[0]
 
     def find_similar(self, arrivals: Arrivals, most: int) -> list[SimilarDocument]:
         """Return at most `most` kept documents that the one arrival is similar to, best first."""
@@ -247,7 +274,8 @@ class View:
 
     def _with_text(self, document: Document, data: bytes | None) -> DocumentWithText:
         values = {field.name: getattr(document, field.name) for field in fields(document)}
-        return DocumentWithText(**values, text=self._decode_text(data))
+        kind = SignalDocumentWithText if isinstance(document, SignalDocument) else DocumentWithText
+        return kind(**values, text=self._decode_text(data))
 
     def text(self, id: str) -> Any:
         """Return the stored text or token ids of a document; None if they are not stored."""
@@ -321,19 +349,22 @@ class View:
         documents = []
         for row in rows:
             answer = answer_from_row(row, ids)
-            documents.append(
-                Document(
-                    row.id,
-                    row.number,
-                    answer.status,
-                    answer.duplicate_of,
-                    answer.similarity,
-                    answer.exact,
-                    answer.cluster or row.number,
-                    row.added,
-                    None if row.metadata is None else json.loads(row.metadata),
-                )
+            document = Document(
+                row.id,
+                row.number,
+                answer.status,
+                answer.duplicate_of,
+                answer.similarity,
+                answer.exact,
+                answer.cluster or row.number,
+                row.added,
+                None if row.metadata is None else json.loads(row.metadata),
             )
+            if self.options.has_two_signals:
+                values = {field.name: getattr(document, field.name) for field in fields(document)}
+                by = self._by(row.similarity, row.cosine)
+                document = SignalDocument(**values, cosine=row.cosine, by=by)
+            documents.append(document)
         return documents
 
 
@@ -366,6 +397,7 @@ class Probing:
 
     def __post_init__(self) -> None:
         spec = self.codec.options.spec
+        require_texts_alone(self.codec.options, "probes", "leave them out")
         check_whole("probes", self.most, 1, spec.slots)
         if (spec.sketch, spec.family, spec.narrow) != ("minhash", "affine32", False):
             raise ParameterError(

@@ -125,7 +125,6 @@ KERNELS = {
         "components_cosine",
         "components_either",
         "cosine_pairs",
-        "cosine_pairs_pruned",
         "either_pairs",
         "keep_both",
         "keep_cosine",

@@ -16,10 +16,14 @@ from numba.extending import overload
 from neardup.kernels.compile import (
     inner,
 )
-from neardup.kernels.intrinsics import bits_set
+from neardup.kernels.intrinsics import bits_set, dot_products
 from neardup.kernels.vectors import cosine_at
 
 CHECK_EVERY = 32
+PARTS = 4
+"""Two vectors are looked at in so many parts; most pairs need only the first."""
+LEAST_GAP = 1e-9
+"""A pair is ruled out if its cosine is below the threshold by more than rounding can add."""
 
 
 class Bags(NamedTuple):
@@ -52,6 +56,7 @@ class VectorRows(NamedTuple):
     rows: np.ndarray
     offsets: np.ndarray
     dimension: int
+    rests: np.ndarray
 
 
 class EitherSignal(NamedTuple):
@@ -60,6 +65,7 @@ class EitherSignal(NamedTuple):
     rows: np.ndarray
     offsets: np.ndarray
     dimension: int
+    rests: np.ndarray
     least: float
 
 
@@ -69,6 +75,7 @@ class BothSignals(NamedTuple):
     rows: np.ndarray
     offsets: np.ndarray
     dimension: int
+    rests: np.ndarray
     least: float
 
 
@@ -221,8 +228,28 @@ def cosine_between(data, u, v):
 
 
 @inner
+def may_reach(data, u, v, least):
+    """Return whether the cosine of documents u and v may be `least`, which is above 0.
+
+    What is left of two vectors after some parts adds at most the product of its lengths.
+    """
+    rows, offsets, rests, tail = data.rows, data.offsets, data.rests, (data.dimension + 1) // 2
+    needed = (least - LEAST_GAP) * rests[u, 0] * rests[v, 0]
+    size, product = data.dimension // PARTS, 0.0
+    a, b = 8 * (offsets[u + 1] - tail), 8 * (offsets[v + 1] - tail)
+    for part in range(1, PARTS):
+        product += dot_products(rows, a, rows, b, size)[0]
+        if product + rests[u, part] * rests[v, part] < needed:
+            return False
+        a, b = a + 4 * size, b + 4 * size
+    return True
+
+
+@inner
 def cosine_similarity(data, u, v, threshold):
     """Return the cosine of u and v, at least 0, or -1.0 if it is below the threshold."""
+    if threshold > 0.0 and not may_reach(data, u, v, threshold):
+        return -1.0
     cosine = max(cosine_between(data, u, v), 0.0)
     return cosine if cosine >= threshold else -1.0
 

@@ -167,8 +167,21 @@ def _check_sizes(value: Any, limits: ServiceLimits, depth: int, *, text: bool = 
         for name, item in value.items() if depth else ():
             if name == "metadata":
                 _check_metadata(item, limits)
+            elif name == "vector":
+                _check_vectors([item], limits)
+            elif name == "vectors" and isinstance(item, list):
+                _check_vectors(item, limits)
             else:
                 _check_sizes(item, limits, depth - 1, text=name in TEXTS)
+
+
+def _check_vectors(vectors: list[Any], limits: ServiceLimits) -> None:
+    """Check the sizes of vectors, whose numbers are not looked at one by one."""
+    if len(vectors) > limits.batch:
+        raise too_large("the batch", limits.batch, "documents", "batch")
+    for vector in vectors:
+        if isinstance(vector, list) and len(vector) > limits.vector_length:
+            raise too_large("a vector", limits.vector_length, "numbers", "vector_length")
 
 
 def _check_metadata(metadata: Any, limits: ServiceLimits) -> None:

@@ -23,6 +23,7 @@ from neardup.first_look import describe_limit
 from neardup.index.answer import Answer
 from neardup.index.expiry import Retention
 from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.vector_settings import require_texts_alone
 from neardup.keys import Key
 from neardup.service import supervisor
 from neardup.service.access import AccessGate
@@ -332,8 +333,11 @@ class IndexService:
 
     def _load_and_warm(self) -> Index:
         index = self._load(self._say)
+        if self._golden is not None:
+            require_texts_alone(index.options, "a golden set", "leave out --golden")
         # The first query takes a second or two, until all kernels are loaded.
-        index.query("the first query")
+        vector = [1.0] * index.spec.dimension or None
+        index.query("the first query", vector=vector)
         if is_redis(index.path):
             self._rates = SharedRates(RedisAddress.parse(str(self._data)))
         return index

@@ -33,6 +33,7 @@ from neardup.service.error_responses import (
 from neardup.service.models import NewDocument, make_sketch
 
 if TYPE_CHECKING:
+    from neardup.index.index import Index
     from neardup.service.limits import ServiceLimits
     from neardup.service.service_route import ServiceRequest
 
@@ -49,7 +50,8 @@ async def add_documents(
 
     Args:
         request: the request that has sent them.
-        documents: all with a text, or all with a signature. One without an id gets a random id.
+        documents: all with a text or a vector, or all with a signature. One without an id gets a
+            random id.
         replace: whether they replace documents with the same ids.
     """
     service = request.service
@@ -65,12 +67,12 @@ async def add_documents(
             )
         )
     else:
-        texts = [document.text or "" for document in documents]
+        texts, vectors = _texts(documents), _vectors(documents, service.index)
         answers = await service.add(
             request.record.party,
             len(ids),
             lambda index: index.submit(
-                ids, texts, metadata=metadata, replace=replace, within=groups
+                ids, texts, vectors=vectors, metadata=metadata, replace=replace, within=groups
             ),
         )
     for answer in answers:
@@ -80,6 +82,20 @@ async def add_documents(
     stored = [id for id, each in zip(ids, answers, strict=True) if _is_stored(each)]
     service.audit(request.record, "added", stored)
     return answers
+
+
+def _texts(documents: Sequence[NewDocument]) -> Sequence[str] | None:
+    """Return the texts of documents; None if these are their vectors alone."""
+    texts = [document.text for document in documents]
+    return None if all(text is None for text in texts) else texts  # type: ignore[return-value]
+
+
+def _vectors(documents: Sequence[NewDocument], index: Index) -> list[list[float] | None] | None:
+    """Return the vectors of documents; None if neither these nor the index has any."""
+    vectors = [document.vector for document in documents]
+    if index.options.vectors is None and all(vector is None for vector in vectors):
+        return None
+    return vectors
 
 
 def _is_stored(answer: Answer) -> bool:

@@ -25,6 +25,8 @@ class ServiceLimits:
     """Documents or texts in one request."""
     text_length: int = 1_000_000
     """Characters of a text."""
+    vector_length: int = 4_096
+    """Numbers of a vector."""
     metadata_bytes: int = 16_384
     """Bytes of a document's metadata as JSON."""
     metadata_depth: int = 16

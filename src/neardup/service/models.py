@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from neardup.errors import SpecMismatch
-from neardup.index.answer import Answer
+from neardup.index.answer import Answer, SignalAnswer
 from neardup.index.cluster_pages import MARK
 from neardup.index.validation import LONGEST_ID, check_id
 from neardup.option_table import options_at
@@ -103,6 +103,15 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+Vector = Annotated[
+    list[float],
+    Field(
+        description="The document's vector, if the index was made with vectors: as many numbers as "
+        "those of the index have."
+    ),
+]
+
+
 class Signature(StrictModel):
     """A signature that the client made, by the specification of the index."""
 
@@ -134,6 +143,30 @@ class CheckTexts(StrictModel):
     ] = None
 
 
+class CheckVector(StrictModel):
+    """Is the document of this vector, and of this text if the index compares texts, a copy?"""
+
+    vector: Vector
+    text: str | None = None
+    within: Group = None
+
+
+class CheckVectors(StrictModel):
+    """The same of several documents. Each is checked by itself."""
+
+    vectors: Annotated[list[Vector | None], Field(min_length=1)]
+    texts: list[str] | None = None
+    within: Annotated[
+        list[Group] | None, Field(description="The group of each document, as for one.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if self.texts is not None and len(self.texts) != len(self.vectors):
+            raise ValueError("give one vector for each text")
+        return self
+
+
 class CheckSignature(StrictModel):
     """Is the document of this signature a copy of something?"""
 
@@ -144,16 +177,25 @@ class CheckSignature(StrictModel):
 OBJECT: Final[dict[str, Any]] = {"type": "object"}
 NO_TEXT: Final[dict[str, Any]] = {"text": {"type": "null"}}
 NO_SIGNATURE: Final[dict[str, Any]] = {"signature": {"type": "null"}}
+NO_VECTOR: Final[dict[str, Any]] = {"vector": {"type": "null"}}
+ARRAY: Final[dict[str, Any]] = {"type": "array"}
 
 
 class NewDocument(StrictModel):
-    """A document to add: its text, or a ready-made signature."""
+    """A document to add: its text, its vector or both; or a ready-made signature."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "oneOf": [
                 {"required": ["text"], "properties": {"text": {"type": "string"}, **NO_SIGNATURE}},
-                {"required": ["signature"], "properties": {"signature": OBJECT, **NO_TEXT}},
+                {
+                    "required": ["signature"],
+                    "properties": {"signature": OBJECT, **NO_TEXT, **NO_VECTOR},
+                },
+                {
+                    "required": ["vector"],
+                    "properties": {"vector": ARRAY, **NO_TEXT, **NO_SIGNATURE},
+                },
             ]
         }
     )
@@ -161,12 +203,13 @@ class NewDocument(StrictModel):
     id: Annotated[Id | None, Field(description="Without one, a random one is chosen.")] = None
     text: str | None = None
     signature: Signature | None = None
+    vector: Vector | None = None
     metadata: Annotated[dict[str, Any] | None, Field(description="Kept with the document.")] = None
     within: Group = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        if (self.text is None) == (self.signature is None):
+        if (self.text is None and self.vector is None) == (self.signature is None):
             raise ValueError("give either text or signature")
         return self
 
@@ -274,8 +317,14 @@ def _tag_by_field(**tags: str) -> Callable[[Any], str]:
 CheckRequest = Annotated[
     Annotated[CheckText, Tag("<one>")]
     | Annotated[CheckTexts, Tag("<many>")]
+    | Annotated[CheckVector, Tag("<vector>")]
+    | Annotated[CheckVectors, Tag("<vectors>")]
     | Annotated[CheckSignature, Tag("<signature>")],
-    Discriminator(_tag_by_field(texts="<many>", signature="<signature>")),
+    Discriminator(
+        _tag_by_field(
+            vectors="<vectors>", vector="<vector>", texts="<many>", signature="<signature>"
+        )
+    ),
 ]
 AddRequest = Annotated[
     Annotated[OneDocument, Tag("<one>")] | Annotated[NewDocuments, Tag("<many>")],
@@ -284,7 +333,11 @@ AddRequest = Annotated[
 
 
 BODY_FIELDS: Final = {
-    "/v1/check": {*CheckText.model_fields, *CheckTexts.model_fields, *CheckSignature.model_fields},
+    "/v1/check": {
+        field
+        for model in (CheckText, CheckTexts, CheckVector, CheckVectors, CheckSignature)
+        for field in model.model_fields
+    },
     "/v1/documents": {*OneDocument.model_fields, *NewDocuments.model_fields},
     "/v1/documents/delete": {*RemovalRequest.model_fields},
 }
@@ -323,7 +376,7 @@ class ShadowRequest(ShadowPoint):
 class AnswerList(BaseModel):
     """One answer for each text or document, in order."""
 
-    answers: list[Answer]
+    answers: list[Answer | SignalAnswer]
 
 
 class RemovalResult(BaseModel):

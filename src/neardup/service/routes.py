@@ -19,6 +19,9 @@ from neardup.index.answer import (
     Document,
     DocumentCluster,
     DocumentWithText,
+    SignalAnswer,
+    SignalDocument,
+    SignalDocumentWithText,
 )
 from neardup.index.explain import Explanation
 from neardup.index.index import Index
@@ -37,6 +40,8 @@ from neardup.service.models import (
     CheckSignature,
     CheckText,
     CheckTexts,
+    CheckVector,
+    CheckVectors,
     ClusterNumber,
     ClusterOptions,
     DocumentOptions,
@@ -106,11 +111,13 @@ _start_page = cache(partial(make_start_page, router.routes))
 @router.post(
     "/v1/check",
     dependencies=[scope(READ)],
-    response_model=Answer | AnswerList,
+    response_model=Answer | SignalAnswer | AnswerList,
     responses=errors(*GUARDED_ERRORS, *BODY_ERRORS, 409),
 )
 async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) -> Response:
     """Is a text, or are several, a copy of a document in the index? Nothing is added."""
+    if isinstance(body, CheckVectors | CheckVector):
+        return await _check_vectors(request, body)
     if isinstance(body, CheckTexts):
         texts = body.texts
         request.charge(len(texts))
@@ -124,6 +131,21 @@ async def check(request: ServiceRequest, body: Annotated[CheckRequest, Body()]) 
         return JsonResponse(answers[0])
     request.charge(1)
     return JsonResponse(await request.service.check(request.record.party, body.text, body.within))
+
+
+async def _check_vectors(request: ServiceRequest, body: CheckVectors | CheckVector) -> Response:
+    """Answer about documents with vectors."""
+    if isinstance(body, CheckVectors):
+        vectors, texts, groups = body.vectors, body.texts, body.within
+        request.charge(len(vectors))
+        answers = await request.read(
+            lambda index: index.query_batch(texts, vectors=vectors, within=groups)
+        )
+        return JsonResponse({"answers": answers})
+    vector, text, group = body.vector, body.text, body.within
+    request.charge(1)
+    answer = await request.read(lambda index: index.query(text, vector=vector, within=group))
+    return JsonResponse(answer)
 
 
 @router.post(
@@ -161,7 +183,7 @@ router.add_api_route(
 @router.post(
     "/v1/documents",
     dependencies=[scope(WRITE)],
-    response_model=Answer | AnswerList,
+    response_model=Answer | SignalAnswer | AnswerList,
     responses={
         **errors(*GUARDED_ERRORS, *BODY_ERRORS, 409, 507),
         200: {"content": {NDJSON: {"schema": {"type": "string"}}}},
@@ -190,7 +212,7 @@ async def add(request: ServiceRequest, body: Annotated[AddRequest, Body()]) -> R
 @router.get(
     "/v1/documents/{id:any}",
     dependencies=[scope(READ)],
-    response_model=Document | DocumentWithText,
+    response_model=Document | SignalDocument | DocumentWithText | SignalDocumentWithText,
     responses=errors(*GUARDED_ERRORS, 404, 422),
 )
 async def document(

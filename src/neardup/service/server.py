@@ -105,6 +105,14 @@ def _state_limits(schemas: dict[str, Any], limits: ServiceLimits) -> None:
     schemas["CheckText"]["properties"]["text"]["maxLength"] = limits.text_length
     texts = schemas["CheckTexts"]["properties"]["texts"]
     texts["maxItems"], texts["items"]["maxLength"] = limits.batch, limits.text_length
+    for name in ("OneDocument", "NewDocument"):
+        schemas[name]["properties"]["vector"]["anyOf"][0]["maxItems"] = limits.vector_length
+    one, many = (schemas[name]["properties"] for name in ("CheckVector", "CheckVectors"))
+    one["vector"]["maxItems"] = limits.vector_length
+    one["text"]["anyOf"][0]["maxLength"] = limits.text_length
+    many["vectors"]["maxItems"] = many["texts"]["anyOf"][0]["maxItems"] = limits.batch
+    many["vectors"]["items"]["anyOf"][0]["maxItems"] = limits.vector_length
+    many["texts"]["anyOf"][0]["items"]["maxLength"] = limits.text_length
     schemas["NewDocuments"]["properties"]["documents"]["maxItems"] = limits.batch
     schemas["RemovalRequest"]["properties"]["ids"]["maxItems"] = limits.batch
 

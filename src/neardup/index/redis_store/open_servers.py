@@ -10,7 +10,7 @@ from typing import Any
 from neardup.errors import IndexLocked, UsageError
 from neardup.index.generation import OpenOptions
 from neardup.index.open_index import require_settings
-from neardup.index.redis_store.address import RedisAddress
+from neardup.index.redis_store.address import RedisAddress, not_on_redis
 from neardup.index.redis_store.configuration import check_configuration
 from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
 from neardup.index.redis_store.keyspace import KEPT, Keyspace
@@ -75,6 +75,8 @@ def check_settings(
 @contextmanager
 def new_index(address: RedisAddress, settings: IndexSettings) -> Iterator[SharedLoader]:
     """Make an index of what the block loads; no other process opens it before the block ends."""
+    if settings.options.vectors is not None:
+        raise not_on_redis(address, "an option of vectors")
     servers = connect(address)
     try:
         if not create_index(servers, settings, loading=True):
