@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.command_line import neardup as run
 from support.strategies import examples
 from support.vector_definition import Signals
 
@@ -203,6 +204,23 @@ def test_answers_to_bad_vectors(tmp_path: Path, role: str) -> None:
         (answer,) = index.query_batch(texts and texts[:1], vectors=np.ones((1, 4)))
         assert answer.reason == "vector has 4 numbers, not 3"
         assert len(index) == 0
+
+
+def test_command_line_shows_an_index_with_vectors(tmp_path: Path) -> None:
+    with Index.open(tmp_path, **ALSO) as index:
+        index.add("1", "one two three", vector=EAST)
+    shown = run("index", "stats", tmp_path).out
+    assert "vectors       also if the cosine of those in 'v' is at least 0.9" in shown
+    assert "no problems" in run("index", "verify", tmp_path).out
+    (tmp_path / "more.jsonl").write_text('{"text": "a"}')
+    for command in (
+        ("query", tmp_path, "a text"),
+        ("index", "add", tmp_path, tmp_path / "more.jsonl"),
+        ("index", "retune", tmp_path, "--threshold", "0.7"),
+        ("index", "reindex", tmp_path, "--shingle", "word:3"),
+    ):
+        done = run(*command)
+        assert done.code == 2 and "vectors" in done.err, done.err
 
 
 def test_calls_that_do_not_fit_the_index(tmp_path: Path) -> None:
