@@ -361,6 +361,8 @@ def add_cure(reason: str) -> str:
     >>> add_cure("invalid UTF-8"), add_cure("empty")
     ('invalid UTF-8 (another encoding? --encoding NAME)', 'empty')
     """
+    if reason.startswith("vector has ") and reason.endswith(tuple("0123456789")):
+        return f"{reason} as the first (of another model?)"
     return f"{reason} (another encoding? --encoding NAME)" if reason == INVALID else reason
 
 
