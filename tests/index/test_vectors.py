@@ -24,6 +24,7 @@ import neardup
 from neardup import Index
 from neardup.corpus.documents import Documents, make_strings
 from neardup.errors import Conflict, NeardupError, ParameterError
+from neardup.index import removal
 from neardup.index.exchange import import_index
 from neardup.index.folder import STORE
 from neardup.index.store import Store
@@ -272,6 +273,33 @@ def test_document_of_the_same_text_with_another_vector(tmp_path: Path) -> None:
         assert not index.add("1", "one two three", vector=NORTH, replace=True).again
         assert index.query("something else here", vector=EAST).status == "new"
         assert index.query("something else here", vector=NORTH).duplicate_of == "1"
+
+
+@pytest.mark.parametrize("size", [1, 2, 512])
+def test_documents_of_one_text_stay_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(removal, "SLICE_DOCUMENTS", size)
+    monkeypatch.setattr(removal, "SLICE_COPIES", size)
+    with Index.open(tmp_path, **ALSO) as index:
+        texts = ["one two three", *["four five six"] * 4, "seven eight nine"]
+        index.add_batch(list("012345"), texts, vectors=[EAST, EAST, NORTH, WEST, WEST, NORTH])
+        assert [numbers_of(index.get(id)) for id in "12345"] == [
+            ("0", 0.0, 1.0, "vector"),
+            *[("0", 0.0, 1.0, "vector")] * 3,
+            None,
+        ]
+        assert index.remove_batch(["0"]) == [True]
+        assert [numbers_of(index.get(id)) for id in "1234"] == [
+            None,
+            *[("1", 1.0, None, "copy")] * 3,
+        ]
+        assert index.remove_batch(["1"]) == [True]
+        by_vector = ("5", 0.0, 1.0, "vector")  # that of 2 decides about all of its text
+        assert [numbers_of(index.get(id)) for id in "234"] == [by_vector] * 3
+        assert index.remove("2")
+        assert [numbers_of(index.get(id)) for id in "34"] == [None, ("3", 1.0, None, "copy")]
+        assert index.verify() == []
 
 
 def test_texts_are_kept_beside_vectors(tmp_path: Path) -> None:
