@@ -99,8 +99,8 @@ def query(
         where = index.path
         if index.options.vectors is not None and id is None:
             raise UsageError(
-                "this index compares vectors, which a query of the command line has none of: ask "
-                "in Python, index.query(text, vector=...), or neardup serve"
+                "this index compares vectors, and a query from the command line has none: ask in "
+                "Python, index.query(text, vector=...), or neardup serve"
             )
         if text is None and file is None:
             if id is not None and (explain or index.get(id) is not None):
