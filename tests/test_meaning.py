@@ -55,4 +55,6 @@ def test_command_finds_the_pairs_and_says_why(table: pa.Table, tmp_path: Path) -
     removed = pq.read_table(out / "removed.parquet").to_pylist()
     assert [(one["id"], one["witness"]) for one in removed] == PAIRS
     why = neardup("why", out, "4")
-    assert f"0.0000 similar to '2', with cosine {removed[1]['cosine']:.4f}" in why.out
+    cosine = removed[1]["cosine"]
+    assert f"removed: cosine {cosine:.4f} to '2', with texts 0.0000 similar, which" in why.out
+    assert f"4 removed, cosine {cosine:.2f} to 2" in done.out

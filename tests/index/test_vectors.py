@@ -222,6 +222,7 @@ def test_command_line_shows_an_index_with_vectors(tmp_path: Path) -> None:
     ):
         done = run(*command)
         assert done.code == 2 and "vectors" in done.err, done.err
+    assert "index.query(text, vector=...)" in run("query", tmp_path, "a text").err
 
 
 def test_calls_that_do_not_fit_the_index(tmp_path: Path) -> None:
