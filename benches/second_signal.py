@@ -37,6 +37,8 @@ DIMENSION = 384
 HIGH, LOW = 0.8, 0.3
 """Thresholds of texts: the default, and the lowest that is advised."""
 NEAR_BEST = 0.005
+NEARLY_ALL = 0.98
+"""A veto may cost the other duplicates that texts find."""
 STEPS = 1_000
 """Cosines to choose from: thousandths."""
 
@@ -120,7 +122,7 @@ class SignalSet:
     def choose(self, half: JudgedHalf, role: str, threshold: float = HIGH) -> float:
         """Return a cosine whose F1 is nearly the best on this half: the one that removes least.
 
-        With a veto it is the best one; of equal ones the lowest, which keeps least apart.
+        With a veto it is the highest that still finds nearly all duplicates of the texts.
 
         Args:
             half: The pairs by which it is chosen.
@@ -131,12 +133,12 @@ class SignalSet:
         beside = half.cosine
         if role == "also":
             beside = np.where(half.similarity >= threshold, 1.0, beside)
-        if role == "unless":
-            beside = np.where(half.similarity >= threshold, beside, -1.0)
         cosines = np.arange(1, STEPS) / STEPS
-        f1 = np.array([_f1(beside >= cosine, half.label) for cosine in cosines])
         if role == "unless":
-            return float(cosines[f1.argmax()])
+            of_duplicates = beside[half.label & (half.similarity >= threshold)]
+            found = np.array([np.mean(of_duplicates >= cosine) for cosine in cosines])
+            return float(cosines[found >= NEARLY_ALL].max(initial=cosines[0]))
+        f1 = np.array([_f1(beside >= cosine, half.label) for cosine in cosines])
         return float(cosines[f1 >= f1.max() - NEAR_BEST][-1])
 
     def row(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import Any, TypeGuard, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -445,6 +445,11 @@ def find_frequencies(
     return counts.freeze()
 
 
+def is_matrix(data: object) -> TypeGuard[NDArray[Any]]:
+    """Return whether data is a NumPy array of rows and columns."""
+    return isinstance(data, np.ndarray) and data.ndim == 2
+
+
 def check_matrix(matrix: NDArray[Any], options: Options) -> None:
     """Raise `ParameterError` unless a matrix can be the vectors of documents.
 
@@ -457,7 +462,7 @@ def check_matrix(matrix: NDArray[Any], options: Options) -> None:
             f"matrix has the vectors of the documents: pass cosine=T, also='{MATRIX}:T' or "
             f"unless='{MATRIX}:T' with it, and no other column of vectors"
         )
-    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+    if not is_matrix(matrix) or matrix.dtype.kind not in "fiu":
         raise ParameterError(
             "matrix must be a NumPy array of numbers with a row for each document: convert it with "
             "numpy.asarray"
@@ -518,11 +523,16 @@ def dedup(
     if options.get("cosine") is not None and options.get("embed") is None:
         if matrix is not None:
             options.setdefault("vectors", MATRIX)
-        elif isinstance(data, np.ndarray) and data.ndim == 2:
+        elif is_matrix(data):
             options.setdefault("vectors", "vectors")  # a matrix has no other columns
     chosen = Options.of(key=secret, **options)
     if matrix is not None:
         check_matrix(matrix, chosen)
+    elif chosen.vectors is None and chosen.spec.unit != "token" and is_matrix(data):
+        raise ParameterError(
+            "data is a matrix, of vectors: pass cosine=0.95, the least cosine of similar ones, or "
+            "the texts as data and this as matrix= with also='matrix:0.95'"
+        )
     said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
         said.check_documents("decisions", None)

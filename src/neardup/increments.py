@@ -150,7 +150,7 @@ def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
         **given: Other arguments of `make_job`.
     """
     settings = index.settings
-    require_texts_alone(settings.options, "adding files", "give texts and vectors to add_batch")
+    require_texts_alone(settings.options, "files", "give texts and vectors to add_batch")
     job = make_job(
         places.inputs,
         places.out,

@@ -502,6 +502,15 @@ _VECTORS = (
     "vectors are compared by neardup dedup, neardup.dedup, dedup_files and neardup.Index.open only"
 )
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
+_UNPLANNED: Final = dict.fromkeys(
+    VectorOptions.__annotations__,
+    "a plan is of texts: neardup dedup --dry-run plans for vectors, by a sample of them",
+)
+_UNTUNED: Final = dict.fromkeys(
+    VectorOptions.__annotations__,
+    "trials are of texts: neardup evaluate says which cosine is best by labels, and neardup dedup "
+    "--dry-run what it costs",
+)
 
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
@@ -518,8 +527,8 @@ PLACES: Final[dict[str, Place]] = {
         OnlineOptions, _INDEX, excluded={"embed": "an index takes ready-made vectors"}
     ),
     "neardup.add_files": Place(IndexOptions, _INDEX),
-    "neardup.plan": Place(PlanOptions, _PLANNED),
-    "neardup.tune": Place(ReferenceOptions, _SWEPT),
+    "neardup.plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
+    "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
     "shadow of a service": Place(PointOptions, _SKETCHED),
@@ -531,8 +540,8 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions,
         excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, "embed": _COLUMN},
     ),
-    "neardup plan": Place(PlanOptions, _PLANNED),
-    "neardup tune": Place(ReferenceOptions, _SWEPT),
+    "neardup plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
+    "neardup tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "neardup compare-sketches": Place(ReferenceOptions, "every sketch is measured with its own"),
     "neardup demo": Place(
         MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
 from html import escape
@@ -97,6 +97,10 @@ class Removed:
     cosine: float | None = field(default=None, repr=False)
     by: str | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        """Return the fields that say something: those of two signals only with these."""
+        return _show_fields(self)
+
     @property
     def decisive(self) -> float:
         """The similarity that decided: of the vectors, if that of the texts did not."""
@@ -131,6 +135,17 @@ class Vetoed:
     similarity: float
     exact: bool
     cosine: float | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        """Return the fields that say something: the cosine only if it is known."""
+        return _show_fields(self)
+
+
+def _show_fields(one: Removed | Vetoed) -> str:
+    """Return an object as Python would show it, without unset fields that it does not need."""
+    named = [(part, getattr(one, part.name)) for part in fields(one)]
+    shown = [f"{part.name}={value!r}" for part, value in named if part.repr or value is not None]
+    return f"{type(one).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True)
@@ -537,7 +552,13 @@ class Result:
                 format_largest_clusters([(repr(c.id), c.size - 1) for c in self.clusters[:3]])
             )
         lines += [
-            format_example(options, repr(removed.id), repr(removed.witness), removed.decisive)
+            format_example(
+                options,
+                repr(removed.id),
+                repr(removed.witness),
+                removed.decisive,
+                removed.by == "vector",
+            )
             for removed in [one for one in self.removed if one.cluster is not None][:3]
         ]
         reasons = Counter(self._rejected.values())

@@ -132,6 +132,11 @@ def take_signal(given: dict[str, Any]) -> VectorSignal | None:
     """
     asked = {name: given.pop(name) for name in options_of(VectorOptions) if name in given}
     embed = asked.get(EMBED)
+    if embed is not None and not isinstance(embed, str):
+        raise ParameterError(
+            f"{EMBED} is a name, 'MODULE:FUNCTION', not of type {type(embed).__name__}: write it, "
+            f"or call the function yourself and pass matrix=FUNCTION(texts) with {ALSO}='matrix:T'"
+        )
     if embed is not None and "vectors" in asked:
         raise ParameterError("--embed makes the vectors: leave out --vectors")
     if embed is not None and "cosine" in asked:
@@ -150,7 +155,11 @@ def take_signal(given: dict[str, Any]) -> VectorSignal | None:
         for name in asked:
             raise ParameterError(
                 f"{_flag(name)} is about vectors: give their column with --vectors COLUMN"
-                + ("" if name == "cosine" else ", --also or --unless")
+                + (
+                    ", or in Python a NumPy matrix as the data"
+                    if name == "cosine"
+                    else ", --also or --unless"
+                )
             )
         return None
     (name,) = roles
@@ -227,7 +236,7 @@ def refuse_text_options(given: Mapping[str, Any]) -> None:
         given: Options by name, without those about vectors.
     """
     cures = {
-        "threshold": "give --cosine",
+        "threshold": "leave it out, --cosine is the threshold",
         **dict.fromkeys(("bands", "rows", "tables", "slots"), "give --planes BxR"),
     }
     for name, value in given.items():

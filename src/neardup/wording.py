@@ -22,6 +22,7 @@ from neardup.formatting import (
     format_similarity,
     make_printable,
 )
+from neardup.measure_table import MEASURES
 from neardup.options import Options, Strip
 from neardup.source_counts import name_source
 
@@ -168,11 +169,20 @@ def explain_removed(
     decisive = f", decided: {decision}" if decision else _judgement(options)
     judged = f"{how} of {name_units(options)}{decisive}"
     likeness = describe_likeness(options, format_similarity(similarity), repr(witness))
-    if cosine is not None:
+    if cosine is not None and _is_by_vector(options, similarity, cosine):
+        likeness = describe_cosine(format_similarity(cosine), repr(witness))
+        likeness += f", with texts {format_similarity(similarity)} similar"
+    elif cosine is not None:
         likeness += f", with cosine {format_similarity(cosine)}"
     fate = "which was removed too" if options.keep_policy.keeps_none else "which was kept"
     sentence = f"{name!r} was removed: {likeness}, {fate} ({judged})"
     return Verdict(name, "removed", sentence, witness, similarity)
+
+
+def _is_by_vector(options: Options, similarity: float, cosine: float) -> bool:
+    """Return whether the vectors of two documents decided, not their texts."""
+    signal = options.vectors
+    return signal is not None and similarity < options.threshold and cosine >= signal.threshold
 
 
 def _judgement(options: Options) -> str:
@@ -338,9 +348,27 @@ def describe_likeness(options: Options, similarity: str, witness: str) -> str:
     return options.exact_measure.likeness.format(similarity=similarity, witness=witness)
 
 
-def format_example(options: Options, name: str, witness: str, similarity: float) -> str:
-    """Return a removed document as a line."""
-    likeness = describe_likeness(options, format_similarity(similarity, 2), witness)
+def describe_cosine(cosine: str, witness: str) -> str:
+    """Return how the vector of a removed document is like that of its witness."""
+    return MEASURES["cosine"].likeness.format(similarity=cosine, witness=witness)
+
+
+def format_example(
+    options: Options, name: str, witness: str, decisive: float, by_vector: bool = False
+) -> str:
+    """Return a removed document as a line.
+
+    Args:
+        options: The options of the run.
+        name: The document.
+        witness: Its witness.
+        decisive: The similarity that decided.
+        by_vector: Whether that is the cosine of two signals.
+    """
+    shown = format_similarity(decisive, 2)
+    likeness = describe_likeness(options, shown, witness)
+    if by_vector:
+        likeness = describe_cosine(shown, witness)
     return make_printable(f"an example          {name} removed, {likeness}")
 
 
@@ -361,6 +389,8 @@ def add_cure(reason: str) -> str:
     >>> add_cure("invalid UTF-8"), add_cure("empty")
     ('invalid UTF-8 (another encoding? --encoding NAME)', 'empty')
     """
+    if reason.startswith("vector has ") and reason.endswith(tuple("0123456789")):
+        return f"{reason} as the first (of another model?)"
     return f"{reason} (another encoding? --encoding NAME)" if reason == INVALID else reason
 
 

@@ -143,6 +143,9 @@ def test_a_file_of_vectors_is_for_all_documents_in_order(tmp_path: Path) -> None
         ({"embed": "a:b", "vectors": "v", "cosine": 0.9}, "leave out --vectors"),
         ({"embed": "a:b", "also": "v:0.9"}, "write --also embed:0.9"),
         ({"embed": "no_such_module:b", "cosine": 0.9}, "no module 'no_such_module'"),
+        ({"embed": len, "also": "embed:0.9"}, r"embed is a name.*matrix=FUNCTION\(texts\)"),
+        ({"embed": "my_model.py:b", "cosine": 0.9}, "name its module, my_model:b"),
+        ({"cosine": 0.9}, "a NumPy matrix as the data"),
         ({"matrix": MATRIX}, "matrix has the vectors"),
         ({"matrix": MATRIX, "also": "v:0.9"}, "matrix has the vectors"),
         ({"matrix": MATRIX.tolist(), "cosine": 0.9}, "must be a NumPy array"),
@@ -152,6 +155,13 @@ def test_a_file_of_vectors_is_for_all_documents_in_order(tmp_path: Path) -> None
 def test_what_does_not_go_together(options: dict[str, Any], why: str) -> None:
     with pytest.raises((ParameterError, UsageError), match=why):
         neardup.dedup(TABLE, **options)
+
+
+def test_a_matrix_is_no_list_of_texts() -> None:
+    with pytest.raises(ParameterError, match=r"a matrix, of vectors: pass cosine=0\.95"):
+        neardup.dedup(MATRIX)
+    tokens = np.tile(np.arange(9), (2, 1))
+    assert neardup.dedup(tokens, shingle="token:3").kept == [0]
 
 
 def test_a_decision_is_explained_with_the_vectors_beside(tmp_path: Path, function: str) -> None:

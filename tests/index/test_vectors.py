@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.command_line import neardup as run
 from support.strategies import examples
 from support.vector_definition import Signals
 
@@ -23,6 +24,7 @@ import neardup
 from neardup import Index
 from neardup.corpus.documents import Documents, make_strings
 from neardup.errors import Conflict, NeardupError, ParameterError
+from neardup.index import removal
 from neardup.index.exchange import import_index
 from neardup.index.folder import STORE
 from neardup.index.store import Store
@@ -205,6 +207,24 @@ def test_answers_to_bad_vectors(tmp_path: Path, role: str) -> None:
         assert len(index) == 0
 
 
+def test_command_line_shows_an_index_with_vectors(tmp_path: Path) -> None:
+    with Index.open(tmp_path, **ALSO) as index:
+        index.add("1", "one two three", vector=EAST)
+    shown = run("index", "stats", tmp_path).out
+    assert "vectors       also if the cosine of those in 'v' is at least 0.9" in shown
+    assert "no problems" in run("index", "verify", tmp_path).out
+    (tmp_path / "more.jsonl").write_text('{"text": "a"}')
+    for command in (
+        ("query", tmp_path, "a text"),
+        ("index", "add", tmp_path, tmp_path / "more.jsonl"),
+        ("index", "retune", tmp_path, "--threshold", "0.7"),
+        ("index", "reindex", tmp_path, "--shingle", "word:3"),
+    ):
+        done = run(*command)
+        assert done.code == 2 and "vectors" in done.err, done.err
+    assert "index.query(text, vector=...)" in run("query", tmp_path, "a text").err
+
+
 def test_calls_that_do_not_fit_the_index(tmp_path: Path) -> None:
     with Index.open(tmp_path / "texts") as index:
         for call in (
@@ -254,6 +274,33 @@ def test_document_of_the_same_text_with_another_vector(tmp_path: Path) -> None:
         assert not index.add("1", "one two three", vector=NORTH, replace=True).again
         assert index.query("something else here", vector=EAST).status == "new"
         assert index.query("something else here", vector=NORTH).duplicate_of == "1"
+
+
+@pytest.mark.parametrize("size", [1, 2, 512])
+def test_documents_of_one_text_stay_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(removal, "SLICE_DOCUMENTS", size)
+    monkeypatch.setattr(removal, "SLICE_COPIES", size)
+    with Index.open(tmp_path, **ALSO) as index:
+        texts = ["one two three", *["four five six"] * 4, "seven eight nine"]
+        index.add_batch(list("012345"), texts, vectors=[EAST, EAST, NORTH, WEST, WEST, NORTH])
+        assert [numbers_of(index.get(id)) for id in "12345"] == [
+            ("0", 0.0, 1.0, "vector"),
+            *[("0", 0.0, 1.0, "vector")] * 3,
+            None,
+        ]
+        assert index.remove_batch(["0"]) == [True]
+        assert [numbers_of(index.get(id)) for id in "1234"] == [
+            None,
+            *[("1", 1.0, None, "copy")] * 3,
+        ]
+        assert index.remove_batch(["1"]) == [True]
+        by_vector = ("5", 0.0, 1.0, "vector")  # that of 2 decides about all of its text
+        assert [numbers_of(index.get(id)) for id in "234"] == [by_vector] * 3
+        assert index.remove("2")
+        assert [numbers_of(index.get(id)) for id in "34"] == [None, ("3", 1.0, None, "copy")]
+        assert index.verify() == []
 
 
 def test_texts_are_kept_beside_vectors(tmp_path: Path) -> None:

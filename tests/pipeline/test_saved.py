@@ -66,6 +66,24 @@ def test_each_missing_file_of_saved_sketches_is_noticed(
         file.write_bytes(content)
 
 
+def test_damaged_files_of_saved_sketches_are_to_be_restored(
+    tmp_path: Path, inputs: list[Path], saved: Path
+) -> None:
+    """They are no work files, which the next run makes anew."""
+    copy = tmp_path / "copy"
+    shutil.copytree(saved / "sketches", copy)
+    for file in sorted(copy.iterdir()):
+        if file.name == "set.json":
+            continue
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        ran = neardup("dedup", *inputs, "-o", tmp_path / "out", "--against", copy, "--quiet")
+        assert ran.code == 1 and str(file) in ran.err, (file.name, ran)
+        assert "restore it, or make the set again" in ran.err
+        file.write_bytes((saved / "sketches" / file.name).read_bytes())
+
+
 def test_kept_bits_of_other_sketches_are_refused(
     tmp_path: Path, inputs: list[Path], saved: Path
 ) -> None:

@@ -159,7 +159,7 @@ def summary(finished: FinishedRun, options: Options, page: str | None) -> Iterat
     yield from format_sources(record["sources"])
     if finished.largest:
         yield format_largest_clusters(finished.largest)
-    for name, witness, _ in finished.examples:
+    for name, witness, *_ in finished.examples:
         why = "nothing new in it: it begins as in" if cut else "the same as"
         yield make_printable(f"an example          {name} removed, {why} {witness}")
     if undated := counts.get("undated"):

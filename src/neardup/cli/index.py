@@ -101,9 +101,10 @@ def open_to_write(
 
 def describe_index(index: Index) -> dict[str, object]:
     """Return an index's fingerprint, operating point, and whether it keeps texts."""
-    from neardup.wording import format_method
+    from neardup.wording import format_method, format_second_signal
 
     options = index.options
+    vectors = [line.removeprefix("vectors").strip() for line in format_second_signal(options)]
     return {
         "fingerprint": index.spec.fingerprint,
         "parent": index.settings.parent or None,
@@ -111,6 +112,7 @@ def describe_index(index: Index) -> dict[str, object]:
         "keep_texts": index.settings.keep_texts,
         "within": index.settings.within or None,
         "distinguish": str(options.distinguish) or None,
+        **({"vectors": vectors[0]} if vectors else {}),
     }
 
 
@@ -136,6 +138,7 @@ def _stats_lines(figures: Stats, about: dict[str, object]) -> list[tuple[str, st
             f"{format_count(figures.copies, 'copy', 'copies')}{removed}",
         ),
         ("compared by", str(about["point"])),
+        *([("vectors", str(about["vectors"]))] if "vectors" in about else []),
         (
             "specification",
             str(about["fingerprint"])

@@ -97,6 +97,11 @@ def query(
         raise UsageError("--explain shows the nearest documents too: leave out --similar")
     with open_to_read(folder, key_file) as index:
         where = index.path
+        if index.options.vectors is not None and id is None:
+            raise UsageError(
+                "this index compares vectors, and a query from the command line has none: ask in "
+                "Python, index.query(text, vector=...), or neardup serve"
+            )
         if text is None and file is None:
             if id is not None and (explain or index.get(id) is not None):
                 explain_document(index, id, as_json)

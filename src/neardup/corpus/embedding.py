@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -77,6 +78,10 @@ def import_function(name: str) -> EmbedFunction:
     module, colon, function = name.partition(":")
     if not (colon and module and function):
         raise UsageError(f"{name!r} names no function: write MODULE:FUNCTION, as my_model:embed")
+    if module.endswith(".py"):
+        raise UsageError(
+            f"{module} is a file: name its module, {Path(module).stem}:{function}, in its folder"
+        )
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:

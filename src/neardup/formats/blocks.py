@@ -30,6 +30,8 @@ from neardup.framing import CHECKSUM, checksum, seal
 FRONT, END = b"ndblock1", b"1kcolbdn"
 HEAD, TAIL = Struct("<8sI"), Struct("<QQ8s")
 MAX_HEADER = 1 << 26
+MADE_ANEW = "run again, it will be made anew"
+"""What helps if a file of a work folder is damaged."""
 ABANDONED = re.compile(r"\.[0-9a-f]{8}\.tmp$")
 """How the temporary names end that attempts have for themselves."""
 DTYPES = ("|u1", "<u4", "<u8", "<i8", "<f8")
@@ -153,12 +155,12 @@ class Fields(dict[str, Any]):
     Checksums tell what was damaged, not what somebody made up.
     """
 
-    def __init__(self, values: dict[str, Any], path: Path) -> None:
+    def __init__(self, values: dict[str, Any], path: Path, cure: str) -> None:
         super().__init__(values)
-        self._path = path
+        self._path, self._cure = path, cure
 
     def __missing__(self, name: str) -> Any:
-        raise _damaged(self._path, f"it does not state {name}")
+        raise _damaged(self._path, f"it does not state {name}", self._cure)
 
 
 def is_block_file(path: Path) -> bool:
@@ -178,18 +180,19 @@ class BlockReader:
     Args:
         path: The path of the file.
         kind: The kind that the file must have.
+        cure: What helps if it is damaged.
     """
 
-    def __init__(self, path: Path, kind: str) -> None:
-        self.path = path
+    def __init__(self, path: Path, kind: str, cure: str = MADE_ANEW) -> None:
+        self.path, self._cure = path, cure
         try:
             with open(path, "rb", buffering=0) as file:
                 self.header: dict[str, Any] = self._front(file.fileno())
                 index = self._index(file.fileno())
                 size = os.fstat(file.fileno()).st_size
-            self.header = Fields(self.header, path)
+            self.header = Fields(self.header, path, cure)
             self._blocks: list[dict[str, Any]] = index["blocks"]
-            self.note: dict[str, Any] = Fields(index["note"], path)
+            self.note: dict[str, Any] = Fields(index["note"], path, cure)
             sound = all(
                 isinstance(block["note"], dict)
                 and all(_is_sound(column, size) for column in block["columns"].values())
@@ -207,7 +210,7 @@ class BlockReader:
 
     def note_of(self, block: int) -> dict[str, Any]:
         """Return the note that a block was written with."""
-        return Fields(self._block(block)["note"], self.path)
+        return Fields(self._block(block)["note"], self.path, self._cure)
 
     def has(self, block: int, name: str) -> bool:
         """Return whether a block has this column."""
@@ -303,8 +306,8 @@ class BlockReader:
 
     def damaged(self, why: str) -> FormatError:
         """Return the error for a file that is not as it was written."""
-        return _damaged(self.path, why)
+        return _damaged(self.path, why, self._cure)
 
 
-def _damaged(path: Path, why: str) -> FormatError:
-    return FormatError(f"{path} is damaged ({why}): run again, it will be made anew")
+def _damaged(path: Path, why: str, cure: str) -> FormatError:
+    return FormatError(f"{path} is damaged ({why}): {cure}")

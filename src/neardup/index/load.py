@@ -154,7 +154,7 @@ def fill(
         replace: Replace documents that have the same id.
         strict: Raise RowError at the first document that can't be used.
     """
-    require_texts_alone(index.options, "adding files", "give texts and vectors to add_batch")
+    require_texts_alone(index.options, "files", "give texts and vectors to add_batch")
     counts, begun = LoadCounts(), time.perf_counter()
     first = FirstDocuments(index.spec)
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()

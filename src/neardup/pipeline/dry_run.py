@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 from neardup.corpus.column_check import check_columns, check_new_columns, find_dimension
 from neardup.corpus.inputs import InputFile
@@ -13,11 +14,13 @@ from neardup.errors import UsageError
 from neardup.explanation import describe_rule
 from neardup.first_look import FirstDocuments
 from neardup.formatting import format_bytes, format_count
-from neardup.pipeline.disk_estimate import estimate_disk
+from neardup.lsh.planes import PlanePrediction
+from neardup.pipeline.disk_estimate import estimate_disk, read_samples
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import check_free
 from neardup.pipeline.run import check_folder
 from neardup.pipeline.stages.sketch import default_maker
+from neardup.vector_layout import CountedVectors, lay_out_vectors
 from neardup.wording import format_method
 
 LISTED_FILES = 10
@@ -41,7 +44,7 @@ def describe_job(job: Job) -> str:
         job.file.check(job.inputs, job.folders, job.force, job.against)
         place, kept = job.out.parent, str(job.out)
     check_columns(job.inputs, job.columns)
-    find_dimension(job.inputs, job.columns)
+    columns = find_dimension(job.inputs, job.columns)
     if job.annotate is not None:
         check_new_columns(job.inputs)
     shards = cut_shards(job.inputs, job.reading)
@@ -51,6 +54,7 @@ def describe_job(job: Job) -> str:
             break
     first = FirstDocuments(job.options.spec)
     need = estimate_disk(job, shards, default_maker(job), first)
+    planes = _plan_planes(replace(job, columns=columns), need.documents)
     warning = first.warn_of_comparisons(job.options, need.documents)
     while not place.exists():
         place = place.absolute().parent
@@ -70,6 +74,7 @@ def describe_job(job: Job) -> str:
         *(f"           {file.name}" for file in job.inputs[:LISTED_FILES]),
         *(["           ..."] if len(job.inputs) > LISTED_FILES else []),
         f"options    {how}",
+        *([f"planes     {planes}"] if planes else []),
         f"columns    {read}; id: {job.columns.id or 'id, else file:row'}",
         f"disk       {need.space} while it runs, {format_bytes(free)} are free",
         *([f"warning    {warning}"] if warning else []),
@@ -77,6 +82,38 @@ def describe_job(job: Job) -> str:
         "nothing was written: leave out --dry-run to run it",
     ]
     return "\n".join(lines)
+
+
+def _plan_planes(job: Job, documents: int) -> str:
+    """Return the planes that a run would have by samples of its vectors; empty if unknown.
+
+    Raises `ParameterError` where the vectors of all inputs, if they are like these, would be
+    refused.
+
+    Args:
+        job: The job, with the dimension of its vectors.
+        documents: The estimated number of its documents.
+    """
+    signal, dimension = job.options.vectors, job.columns.dimension
+    column = job.columns.vector_column
+    if signal is None or not signal.finds or dimension is None or column is None or job.against:
+        return ""
+    counted = CountedVectors()
+    for sample in read_samples(cut_shards(job.inputs, job.reading)):
+        counted.add(sample.documents)
+    counts = counted.counts
+    if not (sampled := counts.documents):
+        return ""
+    counts.documents = max(documents, sampled)
+    layout = lay_out_vectors(job.options, dimension, counted)
+    assert layout.curve is not None  # noqa: S101  # vectors find candidates
+    planes = layout.curve.planes
+    found = PlanePrediction.of(planes, signal.threshold, counts, layout.centre.numbers)
+    return (
+        f"about {planes}, by {format_count(sampled, 'document')}: predicted recall at cosine "
+        f"{signal.threshold:g} {found.recall:.4f}, and {found.candidates / counts.documents:.1f} "
+        "pairs a document that are compared in vain"
+    )
 
 
 def _formats(files: list[InputFile]) -> str:

@@ -72,13 +72,14 @@ class FinishedRun:
     """A finished run: the content of run.json, and what the terminal shows besides.
 
     largest   the largest clusters: (name of the kept document, copies)
-    examples  removed documents: (name, name of the witness, similarity)
+    examples  removed documents: (name, name of the witness, decisive similarity, whether that is
+              the cosine of two signals)
     options   the matching options, with what the run has counted
     """
 
     record: dict[str, Any]
     largest: list[tuple[str, int]]
-    examples: list[tuple[str, str, float]]
+    examples: list[tuple[str, str, float, bool]]
     options: Options
 
 

@@ -60,8 +60,8 @@ def format_summary(finished: FinishedRun, page: str | Path | None) -> str:
     lines += format_sources(record.get("sources"))
     if finished.largest:
         lines.append(format_largest_clusters(finished.largest))
-    for name, witness, similarity in finished.examples:
-        lines.append(format_example(options, name, witness, similarity))
+    for example in finished.examples:
+        lines.append(format_example(options, *example))
     if (vetoed := record["counts"].get("vetoed")) is not None:
         listed = "; vetoed.parquet lists them" if vetoed else ""
         lines.append(format_vetoed(vetoed, options) + listed)

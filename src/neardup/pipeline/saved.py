@@ -50,6 +50,8 @@ SET_FILE, KEPT_FILE, IGNORED_FILE, FREQUENCIES_FILE, CENTRE_FILE = (
     "document-frequencies",
     "vector-centre",
 )
+RESTORED = "restore it, or make the set again with neardup dedup --save-sketches"
+"""What helps if a file of a set is damaged or missing."""
 CHECKSUM_FIELD = "checksum"
 VERSION = 2
 """Of set.json. Version 1 had neither a checksum nor a digest of the kept bits."""
@@ -85,10 +87,10 @@ class SketchSet:
             spec = Spec.from_json(listed["spec"])
             shards = [_read_shard(one, listed["reading"]) for one in listed["shards"]]
             files = [
-                BlockReader(folder / _check_key(one["key"]), SKETCHES_KIND)
+                BlockReader(folder / _check_key(one["key"]), SKETCHES_KIND, RESTORED)
                 for one in listed["shards"]
             ]
-            kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE))
+            kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE, RESTORED))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
             centre = read_centre_file(folder)
             require_centre(spec, centre)
@@ -99,10 +101,7 @@ class SketchSet:
         except (FileNotFoundError, NotADirectoryError):
             if not is_sketch_folder(folder):
                 raise MissingInput(_no_sketches(folder)) from None
-            raise FormatError(
-                f"{folder} lacks files of its set of sketches: restore them, or make it again with "
-                "neardup dedup --save-sketches"
-            ) from None
+            raise FormatError(f"{folder} lacks a file of its set of sketches: {RESTORED}") from None
         except (
             OSError,
             ValueError,

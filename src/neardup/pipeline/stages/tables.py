@@ -287,15 +287,15 @@ def sample_clusters(
     catalogue: Catalogue,
     verdicts: Iterable[RemovedBatch],
     largest: list[tuple[int, int]],
-) -> list[tuple[str, str, float]]:
+) -> list[tuple[str, str, float, bool]]:
     """Write samples.parquet: documents of the largest clusters, each with its kept document first.
 
     Return removed documents to show on the terminal, near-copies if there are any:
-    (name, witness, similarity).
+    (name, witness, decisive similarity, whether that is the cosine of two signals).
     """
     chosen: dict[int, list[tuple[float, int]]] = {kept: [] for kept, _ in largest}
-    near: list[tuple[int, int, float]] = []
-    other: list[tuple[int, int, float]] = []
+    near: list[tuple[int, int, float, bool]] = []
+    other: list[tuple[int, int, float, bool]] = []
     for batch in verdicts:
         for kept, copies in chosen.items():
             places = np.flatnonzero((batch.clusters == kept) & (batch.documents != kept))
@@ -311,6 +311,7 @@ def sample_clusters(
                         int(batch.documents[place]),
                         int(batch.witnesses[place]),
                         float(batch.similarity[place]),
+                        bool(batch.similarity[place] == batch.cosine[place]),
                     )
                 )
     write_samples(folder / "samples.parquet", CatalogueLookup(catalogue), largest, chosen)
@@ -318,14 +319,16 @@ def sample_clusters(
 
 
 def name_examples(
-    lookup: DocumentNames, shown: list[tuple[int, int, float]]
-) -> list[tuple[str, str, float]]:
+    lookup: DocumentNames, shown: list[tuple[int, int, float, bool]]
+) -> list[tuple[str, str, float, bool]]:
     """Replace the numbers of removed documents and their witnesses by their names."""
-    names = lookup.names(np.array([d for d, _, _ in shown], np.int64)).to_pylist()
-    witnesses = lookup.names(np.array([w for _, w, _ in shown], np.int64)).to_pylist()
+    names = lookup.names(np.array([one[0] for one in shown], np.int64)).to_pylist()
+    witnesses = lookup.names(np.array([one[1] for one in shown], np.int64)).to_pylist()
     return [
-        (name, witness, similarity)
-        for name, witness, (_, _, similarity) in zip(names, witnesses, shown, strict=True)
+        (name, witness, similarity, by_vector)
+        for name, witness, (_, _, similarity, by_vector) in zip(
+            names, witnesses, shown, strict=True
+        )
     ]
 
 
@@ -424,7 +427,7 @@ class TableSummary:
 
     reasons: Counter[str]
     largest: list[tuple[str, int]]
-    examples: list[tuple[str, str, float]]
+    examples: list[tuple[str, str, float, bool]]
     by_earlier: int
 
 
