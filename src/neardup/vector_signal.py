@@ -171,6 +171,10 @@ def take_signal(given: dict[str, Any]) -> VectorSignal | None:
         column, threshold = asked[name], _check_cosine("cosine", asked["cosine"], 0.0)
         if not isinstance(column, str) or not column:
             raise ParameterError(f"vectors is {column!r}: pass the name of a column")
+        if column.endswith(".npz"):
+            raise ParameterError(
+                f"{column} is an archive of arrays: save one by numpy.save('vectors.npy', array)"
+            )
     else:
         if "cosine" in asked:
             raise ParameterError(

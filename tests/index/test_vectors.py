@@ -394,6 +394,8 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
             (tmp_path / "a.jsonl").write_text('{"text": "a"}')
             with pytest.raises(ParameterError, match="not supported for an index with vectors"):
                 call()
+        with pytest.raises(ParameterError, match=r"Index\.get\(id\) tells both numbers"):
+            index.explain_document("1")
     with pytest.raises(NeardupError, match="vectors is not supported for an index on Redis"):
         Index.open("redis://localhost:1", **ALSO)
 

@@ -198,3 +198,10 @@ def test_recall_must_be_a_share(recall):
 def test_planes_have_bounds(bands, rows):
     with pytest.raises(ParameterError):
         Planes(bands, rows)
+
+
+def test_bands_are_named_in_words():
+    assert [str(Planes(1, 21)), str(Planes(22, 1))] == [
+        "1 band of 21 planes",
+        "22 bands of 1 plane",
+    ]

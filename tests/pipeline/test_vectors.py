@@ -163,6 +163,7 @@ def test_decisions_change_a_run_and_an_index_refuses_it(
         (("--cosine", "0.9"), "--cosine is about vectors"),
         (("--vectors", "v"), "--vectors needs --cosine"),
         (("--vectors", "w", "--cosine", "0.9"), "no column 'w'"),
+        (("--vectors", "w.npz", "--cosine", "0.9"), "save one by numpy.save('vectors.npy'"),
         (("--also", "w:0.9"), "--also"),
         (("--vectors", "text", "--cosine", "0.9"), "vector"),
         ((*ALONE, "--also", "v:0.9"), "give one of --vectors and --also"),

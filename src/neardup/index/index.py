@@ -750,7 +750,7 @@ class Index:
         >>> _example().explain("one two six").rule
         'no kept document shares a bucket'
         """
-        self._of_texts_alone("an explanation", "query and similar answer with the numbers")
+        self._of_texts_alone("an explanation", "query and similar tell both numbers")
         for _ in range(2):  # the first time includes loading kernels and pages
             begun = time.perf_counter()
             answer = self.query(text, within=within)
@@ -781,7 +781,7 @@ class Index:
         'no kept document'
         """
 
-        self._of_texts_alone("an explanation", "get answers with the numbers")
+        self._of_texts_alone("an explanation", "Index.get(id) tells both numbers")
 
         def question(view: View) -> DocumentExplanation | None:
             document = view.document(id)
@@ -806,7 +806,7 @@ class Index:
         'copy'
         """
 
-        self._of_texts_alone("an explanation", "get answers with the numbers")
+        self._of_texts_alone("an explanation", "Index.get(id) tells both numbers")
 
         def question(view: View) -> PairVerdict | None:
             one, other = view.document(a), view.document(b)

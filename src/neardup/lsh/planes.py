@@ -118,7 +118,7 @@ class Planes:
         return np.stack(list(keys), axis=1)
 
     def __str__(self) -> str:
-        return f"{self.bands} bands of {self.rows} planes"
+        return f"{format_count(self.bands, 'band')} of {format_count(self.rows, 'plane')}"
 
 
 class VectorCounts:
