@@ -127,6 +127,12 @@ def repeat_job(run: Path, record: dict[str, Any], out: Path, key: Key | None = N
                 f"{run} has no files whose near-duplicates were found: decisions are obeyed by "
                 "neardup dedup --decisions, and by neardup.dedup of documents in memory"
             )
+        if options.vectors is not None and options.vectors.embed is not None:
+            # A folder may come from elsewhere: what it says does not decide which code is run.
+            raise UsageError(
+                f"the vectors of {run} were made by a function, and none is called because a file "
+                f"names it: run neardup dedup --embed {options.vectors.embed} --decisions"
+            )
         given: Any = {
             name: parameters[name]
             for name in InputOptions.__annotations__

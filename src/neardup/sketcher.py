@@ -80,7 +80,7 @@ class Sketcher:
         open: Whether empty slots stay empty, because signatures will be merged.
         numbers: Whether documents whose texts have different numbers are kept apart.
         centre: The centre of vectors; the one that the specification names.
-        vetoes: Whether documents with different vectors are not identical, whatever their texts.
+        vetoes: Whether vectors veto, so that documents are decided without them, too.
     """
 
     spec: Spec
@@ -146,10 +146,11 @@ class Sketcher:
         else:
             texts = strip_texts(texts, self.spec, self.ignored, self.key)
             shingled = shingle_documents(texts, self.spec, self.key)
-        if self.vetoes and documents.vectors is not None:
-            vetoing = hash_unit_sequences(pack_vectors(documents.vectors))[:, 0]
-            np.bitwise_xor(shingled.content, vetoing[:, None], out=shingled.content)
-            shingled = replace(shingled, vetoing=vetoing)
+        if documents.vectors is not None and not self.spec.of_vectors:
+            # Equal texts with other vectors may be similar to other documents.
+            hashes = hash_unit_sequences(pack_vectors(documents.vectors))[:, 0]
+            np.bitwise_xor(shingled.content, hashes[:, None], out=shingled.content)
+            shingled = replace(shingled, vetoing=hashes if self.vetoes else None)
         apart, distinct = apart_hashes(documents), self._distinct_hashes(documents, texts)
         if distinct is not None:
             apart = distinct if apart is None else apart ^ distinct

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.corpus.documents import MATRIX_ENDING, Columns, Documents
+from neardup.corpus.vector_files import DAMAGED
 from neardup.corpus.vectors import with_dimension
 from neardup.errors import ParameterError, UsageError
 from neardup.framing import seal, unseal
@@ -222,8 +223,9 @@ def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
         return np.zeros(dimension, np.int16)
     path = Path(name)
     try:
-        values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        with np.errstate(over="ignore"):
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, *DAMAGED) as error:
         raise UsageError(
             f"--centre {name}: can't be read as an {MATRIX_ENDING} file ({type(error).__name__}): "
             "give one with the numbers of a vector, or none"

@@ -117,6 +117,7 @@ def test_commands_that_change_an_index_ignore_the_file(project: Path) -> None:
         ("no-kept = 1", ("no-kept must be true or false",)),
         ("threshold = 1979-05-27", ("threshold must be a number",)),
         ("force = true", ("force can't be set by a file that is only found",)),
+        ('[dedup]\nembed = "a:b"', ("embed can't be set by a file that is only found",)),
         ('[serve]\nhost = "0.0.0.0"', ("host can't be set",)),
         ("version = 2", ("unknown option version",)),
         ("threshold = ", ("not a config file",)),

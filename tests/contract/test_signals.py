@@ -69,6 +69,10 @@ def over_files(
 @settings(max_examples=examples(30))
 @given(documents=CORPORA, keep=st.sampled_from(["first", "last"]))
 @example(documents=[("a b c", [1.0, 0.0, 0.0]), ("a b c", [0.0, 1.0, 0.0])], keep="first")
+@example(
+    documents=[("d d", [1.0, 0.0, 0.0]), ("a b", [1.0, 0.0, 0.0]), ("a b", [0.0, 1.0, 0.0])],
+    keep="first",
+)
 def test_answer_in_memory_is_the_defined_one(
     asked: Signals, documents: list[tuple[str, list[float]]], keep: str
 ) -> None:
@@ -76,7 +80,10 @@ def test_answer_in_memory_is_the_defined_one(
     result = in_memory(rows, asked, keep)
     got = {one.id: (one.witness, one.similarity, one.cosine) for one in result.removed}
     assert got == defined(rows, asked, keep)
+    by_id = {row["id"]: row for row in rows}
     for one in result.removed:
+        pair = DefinedAnswer([by_id[one.witness], by_id[one.id]], asked)
+        assert pair.are_similar, "a document is similar to its own witness"
         if asked.role != "alone":
             by_text, by_vector = (
                 one.similarity >= asked.threshold,

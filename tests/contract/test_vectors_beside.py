@@ -17,6 +17,7 @@ import pytest
 from support import batch_engine, command_line
 
 import neardup
+from neardup.decisions import Decision
 from neardup.errors import InputError, ParameterError, UsageError
 from neardup.options import Options
 from neardup.pipeline.job import make_job
@@ -178,6 +179,34 @@ def test_a_decision_is_explained_with_the_vectors_beside(tmp_path: Path, functio
     explained = command_line.neardup("why", tmp_path / "a", "d30", "-q")
     assert explained.code == 0
     assert "v.npy: No such file" in explained.out
+
+
+def test_what_a_function_prints_is_not_in_the_output(tmp_path: Path) -> None:
+    (tmp_path / "own_printer.py").write_text(
+        "print('loading')\n"
+        "def embed(texts):\n    print('embedding')\n    return [[1, len(t)] for t in texts]\n"
+    )
+    (tmp_path / "a.jsonl").write_text('{"text": "one text"}\n')
+    asked = ("--embed", "own_printer:embed", "--cosine", "0.9")
+    ran = subprocess.run(
+        [sys.executable, "-m", "neardup", "dedup", "a.jsonl", "-o", "-", *asked],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, '{"text": "one text"}\n'), ran.stderr
+    assert {"loading", "embedding"} < set(ran.stderr.splitlines())
+
+
+def test_a_folder_does_not_decide_which_function_is_called(tmp_path: Path, function: str) -> None:
+    run = tmp_path / "run"
+    over_files(write_inputs(tmp_path / "in"), run, embed=function, also="embed:0.95")
+    asked = (tmp_path / "own_embedder.py.asked").read_bytes()
+    stays = Decision("keep", "d30", who="ann", when="2026-03-01T12:00:00Z")
+    with pytest.raises(UsageError, match=r"dedup --embed own_embedder:embed --decisions"):
+        neardup.apply_decisions(run, [stays], tmp_path / "decided", progress=False)
+    assert (tmp_path / "own_embedder.py.asked").read_bytes() == asked
 
 
 def test_a_killed_run_asks_only_for_what_is_missing(tmp_path: Path, function: str) -> None:

@@ -177,6 +177,7 @@ def test_names_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "own_names.py").write_text(SOURCE)
     (tmp_path / "broken_names.py").write_text("raise ValueError('no licence')")
+    (tmp_path / "ending_names.py").write_text("raise SystemExit(3)")
     (tmp_path / "needy_names.py").write_text("import no_such_library_at_all")
     function = import_function("own_names:embed")
     assert function(["a"]) == [[97, 1]]
@@ -192,6 +193,23 @@ def test_names_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("own_names.inner:embed", "no module .own_names.inner."),
         ("needy_names:embed", "needs the module 'no_such_library_at_all': install it"),
         ("broken_names:embed", "can't be imported: ValueError: no licence"),
+        ("ending_names:embed", "can't be imported: SystemExit: 3"),
     ):
         with pytest.raises(UsageError, match=why):
             import_function(name)
+
+
+def test_a_method_of_a_changed_object_is_another_maker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_library.py").write_text("class Model:\n    def encode(self, texts): ...\n")
+    own = tmp_path / "own_object.py"
+    made = "from own_library import Model\nembed = Model().encode\n"
+    own.write_text(made)
+    function = import_function("own_object:embed")
+    before = name_maker("own_object:embed", function)
+    own.write_text(made + "# of another model\n")
+    changed = name_maker("own_object:embed", function)
+    (tmp_path / "own_library.py").write_text("# another version\n")
+    assert len({before, changed, name_maker("own_object:embed", function)}) == 3

@@ -89,6 +89,11 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(InputError, match=r"w\.npy: not a matrix of numbers"):
             VectorFile.open(path)
+    for shape in ("(True, 2)", "(10**30, 8)", "(2**62, 2**62)", "(-1, 8)", "(" * 200 + ")" * 200):
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(509).encode()
+        path.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + b"x" * 64)
+        with pytest.raises(InputError, match="not a matrix of numbers"):
+            VectorFile.open(path)
     np.save(path, np.array([[{}]], object), allow_pickle=True)
     with pytest.raises(InputError, match="not a matrix of numbers"):
         VectorFile.open(path)

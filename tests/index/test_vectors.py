@@ -163,8 +163,8 @@ def assert_witnessed(index: Index, asked: Signals, rows: dict[str, Row]) -> None
         row, document = rows[id], alone[id]
         assert document is not None
         vector = tuple(row["v"])
-        content = {"alone": vector, "also": row["text"], "unless": (row["text"], vector)}
-        leader = first.setdefault(content[asked.role], id)
+        content = vector if asked.role == "alone" else (row["text"], vector)
+        leader = first.setdefault(content, id)
         found = numbers_of(document)
         if found is None:
             assert leader == id
@@ -257,7 +257,7 @@ def test_numbers_of_both_signals_and_the_signal_that_decided(tmp_path: Path) -> 
         got = [numbers_of(answer) for answer in answers]
         assert got[0] == ("1", 0.0, 1.0, "vector")
         assert got[1] == ("1", 0.75, -1.0, "text")
-        assert got[2] == ("1", 1.0, None, "copy")
+        assert got[2] == ("1", 1.0, 0.0, "text")
         assert got[3] is None
         assert numbers_of(index.query("one two three four six", vector=EAST))[2:] == (1.0, "both")
         text = index.get("2", text=True)
@@ -277,7 +277,7 @@ def test_document_of_the_same_text_with_another_vector(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 512])
-def test_documents_of_one_text_stay_together(
+def test_documents_of_one_text_have_witnesses_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(removal, "SLICE_DOCUMENTS", size)
@@ -285,21 +285,18 @@ def test_documents_of_one_text_stay_together(
     with Index.open(tmp_path, **ALSO) as index:
         texts = ["one two three", *["four five six"] * 4, "seven eight nine"]
         index.add_batch(list("012345"), texts, vectors=[EAST, EAST, NORTH, WEST, WEST, NORTH])
+        by_text = ("2", 1.0, 0.0, "text")
         assert [numbers_of(index.get(id)) for id in "12345"] == [
             ("0", 0.0, 1.0, "vector"),
-            *[("0", 0.0, 1.0, "vector")] * 3,
-            None,
+            None,  # of the text of 1, but like nothing that is kept
+            *[by_text] * 2,
+            ("2", 0.0, 1.0, "vector"),
         ]
         assert index.remove_batch(["0"]) == [True]
-        assert [numbers_of(index.get(id)) for id in "1234"] == [
-            None,
-            *[("1", 1.0, None, "copy")] * 3,
-        ]
-        assert index.remove_batch(["1"]) == [True]
-        by_vector = ("5", 0.0, 1.0, "vector")  # that of 2 decides about all of its text
-        assert [numbers_of(index.get(id)) for id in "234"] == [by_vector] * 3
-        assert index.remove("2")
-        assert [numbers_of(index.get(id)) for id in "34"] == [None, ("3", 1.0, None, "copy")]
+        assert [numbers_of(index.get(id)) for id in "1234"] == [by_text, None, *[by_text] * 2]
+        assert index.remove_batch(["2"]) == [True]
+        by_text = ("1", 1.0, -1.0, "text")
+        assert [numbers_of(index.get(id)) for id in "1345"] == [None, by_text, by_text, None]
         assert index.verify() == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -173,6 +174,7 @@ def test_decisions_change_a_run_and_an_index_refuses_it(
         ((*ALONE, "--planes", "9"), "is not BxR"),
         (("--unless", "v:0.5", "--centre", "none"), "leave out --centre"),
         ((*ALONE, "--centre", "missing.npy"), "can't be read"),
+        ((*ALONE, "--centre", os.devnull), "can't be read"),
     ],
 )
 def test_bad_options_are_refused(

@@ -45,7 +45,7 @@ def test_documents_with_vectors_are_checked_and_added(tmp_path: Path) -> None:
         many = post(
             client, "/v1/check", texts=["ten", "one two three four"], vectors=[NORTH, NORTH]
         )
-        assert [one["by"] for one in many["answers"]] == ["vector", "copy"]
+        assert [one["by"] for one in many["answers"]] == ["vector", "text"]
         found = client.get("/v1/documents/2").json()
         assert (found["similarity"], found["cosine"], found["by"]) == (0.75, -1.0, "text")
         parameters = client.get("/v1/stats").json()["parameters"]

@@ -65,6 +65,11 @@ class DefinedAnswer:
         self.sets = [sketches.shingles(each, 2) for each in self.hashes]
         self.answer = self._answer()
 
+    @property
+    def are_similar(self) -> bool:
+        """Whether the first two documents are similar, or identical."""
+        return self._content(0) == self._content(1) or self._similarity(0, 1) >= 0.0
+
     def _answer(self) -> Answer:
         first: dict[Any, int] = {}
         for v in range(len(self.vectors)):
@@ -95,7 +100,7 @@ class DefinedAnswer:
 
     def _content(self, v: int) -> Any:
         text, vector = tuple(self.hashes[v]), tuple(map(str, self.vectors[v]))
-        return {"alone": vector, "also": text, "unless": (text, vector)}[self.asked.role]
+        return vector if self.asked.role == "alone" else (text, vector)
 
     def _keys(self, v: int, centre: Sequence[int]) -> list[Any]:
         keys: list[Any] = []

@@ -37,10 +37,12 @@ ONLY_TYPED: Final = frozenset(
     {
         *("out", "removed", "report", "force", "yes"),
         *("key_file", "next_key_file", "api_key_file", "data", "host", "proxy", "log_file"),
+        "embed",
     }
 )
 """Parameters that a file which is only found must not set: it may come with foreign data, and they
-say which files are replaced, which secrets are used, and what can be reached from elsewhere."""
+say which files are replaced, which secrets are used, what can be reached from elsewhere, and which
+function is called."""
 EXPLICIT: Final = frozenset({"index retune", "index reindex", "index convert"})
 """Commands that change what an index is: only what is given on their command line counts."""
 VARIABLES: Final = {"serve": "NEARDUP_SERVE"}

@@ -93,7 +93,7 @@ def import_function(name: str) -> EmbedFunction:
                 f"{module.partition('.')[0]}.py, or add that to PYTHONPATH"
             ) from None
         raise UsageError(f"{module} needs the module {error.name!r}: install it") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{module} can't be imported: {describe_error(error)}") from error
     try:
         found = attrgetter(function)(imported)
@@ -106,22 +106,25 @@ def import_function(name: str) -> EmbedFunction:
 
 
 def name_maker(name: str, function: EmbedFunction) -> str:
-    """Return what makes the vectors of a cache: the function's name and a digest of its module.
+    """Return what makes the vectors of a cache: the function's name and a digest of its modules.
 
-    Vectors that another text of the module made are not used. A model that changes under the same
+    These are the one that is named, and that in which the function is defined. Vectors that another
+    text of them made are not used. A model that changes under the same
     name is not noticed.
 
     Args:
         name: The name of the function, MODULE:FUNCTION.
         function: The function.
     """
-    module = sys.modules.get(getattr(function, "__module__", None) or name.partition(":")[0])
-    path = getattr(module, "__file__", None)
-    text = b""
-    if path is not None:
-        with suppress(OSError), open(path, "rb") as file:  # it may be in an archive
-            text = file.read()
-    return f"{name} {hashlib.blake2b(text, digest_size=8).hexdigest()}"
+    named = name.partition(":")[0]
+    made = hashlib.blake2b(digest_size=8)
+    # A method is of the module of its class, which is not the one that made its object.
+    for module in dict.fromkeys([named, getattr(function, "__module__", None) or named]):
+        path = getattr(sys.modules.get(module), "__file__", None)
+        if path is not None:
+            with suppress(OSError), open(path, "rb") as file:  # it may be in an archive
+                made.update(file.read())
+    return f"{name} {made.hexdigest()}"
 
 
 def describe_error(error: BaseException) -> str:
@@ -213,7 +216,7 @@ class Embedding:
         """Return what the function makes of texts; `UsageError` unless it is a row for each."""
         try:
             made = self._function(texts)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UsageError(
                 f"{self._name} failed for {len(texts)} texts: {describe_error(error)}"
             ) from error

@@ -19,6 +19,11 @@ from neardup.corpus.documents import Columns, Documents, blank_rows, empty_strin
 from neardup.corpus.vectors import MOST_NUMBERS, add_vectors, convert_matrix, with_dimension
 from neardup.errors import InputError, UsageError
 
+DAMAGED: Final = (
+    *(ValueError, TypeError, OverflowError, MemoryError, RecursionError),
+    *(EOFError, SyntaxError, BadZipFile),
+)
+"""What NumPy raises for a file that is no .npy file, or one with a header of nonsense."""
 EMBEDDED_FILE: Final = "embedded.npy"
 """The name of a file, in a work folder, of vectors that a function made."""
 
@@ -51,10 +56,11 @@ class VectorFile:
         path = Path(path)
         try:
             status = path.stat()
-            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+            with np.errstate(over="ignore"):
+                matrix = np.load(path, mmap_mode="r", allow_pickle=False)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}: check the path") from None
-        except (ValueError, EOFError, SyntaxError, BadZipFile):
+        except DAMAGED:
             raise _not_a_matrix(path, "damaged, or of another format") from None
         if not isinstance(matrix, np.memmap):
             raise _not_a_matrix(path, "an archive of arrays")

@@ -23,7 +23,6 @@ from neardup.index.stats import Counters
 from neardup.index.store import Row
 from neardup.index.validation import is_valid_id
 from neardup.index.view import View, answer_from_row
-from neardup.vector_signal import ALSO
 
 CONFLICT: Final = "this id is there with another content: give another id, or replace it"
 REPLACED: Final = "a later document of the same batch has this id and replaces it"
@@ -195,7 +194,6 @@ def sort_arrivals(
     stored: dict[str, Row],
     *,
     replacing: bool,
-    known: dict[str, bytes] | None = None,
 ) -> SortedArrivals:
     """Sort arrivals into new, repeated, refused and replacing ones, by id and content.
 
@@ -204,22 +202,19 @@ def sort_arrivals(
 
     Args:
         ids: The id of each arrival.
-        contents: What of each arrival is the same if it is repeated.
+        contents: The content hash of each arrival.
         stored: The stored documents that have these ids, by id.
         replacing: Whether arrivals replace stored documents.
-        known: The same of the stored documents, if it is not their content hash alone.
     """
     first: dict[str, int] = {}
     kinds = SortedArrivals()
-    if known is None:
-        known = {id: row.content for id, row in stored.items()}
     for at, (id, content) in enumerate(zip(ids, contents, strict=True)):
         row, earlier = stored.get(id), first.get(id)
         if earlier is not None and contents[earlier] == content:
             kinds.again[at] = earlier
             if replacing:
                 kinds.last[earlier] = at
-        elif earlier is None and row is not None and known[id] == content:
+        elif earlier is None and row is not None and row.content == content:
             kinds.again[at] = row
             if replacing:
                 kinds.renewed[row.number] = at
@@ -300,11 +295,7 @@ class CommitPlanner:
                 if request.generated is not None and request.generated[place]
             ]
             stored |= self.view.rows_by_id(_free_ids(ids, contents, generated, stored))
-        known = None
-        whole = contents
-        if ids and self._shares_texts:
-            whole, known = self._whole_documents(contents, arrivals, stored)
-        kinds = sort_arrivals(ids, whole, stored, replacing=requests[0].replace, known=known)
+        kinds = sort_arrivals(ids, contents, stored, replacing=requests[0].replace)
         plan = CommitPlan(removed=kinds.replaced, arrivals=select_arrivals(arrivals, kinds.fresh))
         latest = [kinds.last.get(at, at) for at in kinds.fresh]
         plan.texts = [texts[at] for at in latest]
@@ -320,24 +311,6 @@ class CommitPlanner:
         ]
         self._plan_updates(plan, kinds, metadata, texts)
         return Addition(requests, plan, kinds)
-
-    def _whole_documents(
-        self, contents: Sequence[bytes], arrivals: Arrivals, stored: dict[str, Row]
-    ) -> tuple[list[bytes], dict[str, bytes]]:
-        """Return content and vector of each arrival, and of the stored documents by id.
-
-        Documents with one text are identical whatever their vectors. One that comes again with
-        another vector is another document all the same.
-        """
-        sets, words = arrivals.sets, -(-self.view.options.spec.dimension // 2)
-        assert sets is not None  # noqa: S101  # vectors are compared
-        whole = [
-            content + sets.data[end - words : end].tobytes()
-            for content, end in zip(contents, sets.offsets[1:].tolist(), strict=True)
-        ]
-        rows = self.view.shingles([row.number for row in stored.values()]) if stored else {}
-        known = {id: row.content + rows[row.number][-8 * words :] for id, row in stored.items()}
-        return whole, known
 
     def _plan_updates(
         self,
@@ -406,7 +379,7 @@ class CommitPlanner:
         if orphaned:
             stored = [row.number for row in orphaned]
             again = view.stored_arrivals(stored, [row.content for row in orphaned])
-            decided = self._decide_again(again, orphaned, view)
+            decided = self._decide(again, stored, view)
             plan.moved = [
                 row._replace(**verdict._asdict())
                 for row, verdict in zip(orphaned, decided, strict=True)
@@ -426,34 +399,6 @@ class CommitPlanner:
         verdicts = dict(zip(rest, decisions, strict=True)) | copies
         return [verdicts[at] for at in range(len(contents))]
 
-    @property
-    def _shares_texts(self) -> bool:
-        """Whether identical documents may have different vectors; the first one's decide."""
-        signal = self.view.options.vectors
-        return signal is not None and signal.role == ALSO
-
-    def _decide_again(self, again: Arrivals, rows: Sequence[Row], view: View) -> list[Judgement]:
-        """Judge stored documents again; `view` is without those that are removed.
-
-        One that has the text of an earlier document follows it, if that is judged already.
-        """
-        numbers = [row.number for row in rows]
-        followed = {}
-        if self._shares_texts:
-            same = view.rows_by_content(again.content, {*view.excluded, *numbers})
-            followed = {
-                at: Judgement(row.number, 1.0, 1) if row.witness is None else _judgement(row)
-                for at, row in same.items()
-                if row.number < numbers[at]
-            }
-        rest = [at for at in range(len(rows)) if at not in followed]
-        if not rest:
-            return [followed[at] for at in range(len(rows))]
-        arrivals = select_arrivals(again, rest)
-        decided = self._decide(arrivals, [numbers[at] for at in rest], view)
-        verdicts = dict(zip(rest, decided, strict=True)) | followed
-        return [verdicts[at] for at in range(len(rows))]
-
     def _decide(
         self, arrivals: Arrivals, numbers: Sequence[int], source: CandidateSource
     ) -> list[Judgement]:
@@ -469,32 +414,13 @@ class CommitPlanner:
         ]
 
     def _orphaned_copies(self, removed: dict[int, Row]) -> list[Row]:
-        """Return the remaining copies of removed documents, in order.
-
-        Also those that were decided by the vector of a removed document with the same text.
-        """
+        """Return the remaining copies of removed documents, in order."""
         store = self.view.store
         kept = [number for number, row in removed.items() if row.witness is None]
         listed = sorted(self.view.copies_of(kept) - set(removed))  # many that were copies once
         witness_of = store.witnesses(listed) if listed else {}
         rows = store.rows([number for number in listed if witness_of.get(number) in removed])
-        if self._shares_texts and removed:
-            rows |= self._heirs(removed)
         return [rows[number] for number in sorted(rows)]
-
-    def _heirs(self, removed: dict[int, Row]) -> dict[int, Row]:
-        """Return the copies that had the decision of a removed document with the same text."""
-        first = {row.content: row.number for row in sorted(removed.values(), reverse=True)}
-        contents = np.frombuffer(b"".join(first), np.uint64).reshape(-1, 2)
-        listed = {number for same in self.view.tables.with_contents(contents) for number in same}
-        rows = self.view.store.rows(sorted(listed - set(removed)))
-        rows = {number: row for number, row in rows.items() if row.content in first}
-        stays = {row.content for number, row in rows.items() if number < first[row.content]}
-        return {
-            number: row
-            for number, row in rows.items()
-            if row.witness is not None and row.content not in stays
-        }
 
     def _identical(self, contents: Sequence[bytes], plan: CommitPlan) -> dict[int, Judgement]:
         """Judge arrivals that have the content of a stored document, by place.

@@ -10,8 +10,9 @@ A function's vectors become such a file in the work folder, so that all stages r
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -101,7 +102,8 @@ def _embed(
     """Return the file of the vectors that a function makes, and the documents of each shard."""
     if job.columns.tokens:
         raise UsageError("--embed needs texts, not token ids: put the vectors into a column")
-    function = import_function(name)
+    with redirect_stdout(sys.stderr):  # standard output is that of the run
+        function = import_function(name)
     maker = name_maker(name, function)
     keys = [shard_key(shard, maker) for shard in shards]
     path, made = folder / EMBEDDED_FILE, folder / _MADE_FILE
@@ -116,7 +118,9 @@ def _embed(
         with VectorCache(folder / _CACHE_FILE, maker) as cache:
             embedding, writer = Embedding(name, function, cache), VectorWriter(path)
             for number, documents in _read_all(job, shards, progress):
-                writer.add(embedding.rows(documents))
+                with redirect_stdout(sys.stderr):
+                    rows = embedding.rows(documents)
+                writer.add(rows)
                 counts[number] += len(documents)
             writer.close()
     except OSError as error:
