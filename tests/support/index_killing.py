@@ -30,14 +30,6 @@ from neardup.index import removal, writer
 from neardup.index.store import Store
 from support import batch_engine
 
-for _names in kernels.KERNELS.values():
-    for _name in _names:
-        getattr(kernels, _name)
-
-writer.CHECKPOINT_BYTES = 1 << 18  # often: it is one more moment to be killed at
-
-removal.SLICE_DOCUMENTS = removal.SLICE_COPIES = 2  # several commits for a few documents
-
 THREADS = 3
 CHORES: dict[str, Callable[[Index], object]] = {
     "snapshot": lambda index: index.snapshot(),
@@ -284,6 +276,19 @@ def interrupted(lines: list[bytes]) -> set[str]:
     return set(open_.values())
 
 
+def prepare() -> None:
+    """Load all kernels, and work in small steps: there are more moments to be killed at.
+
+    Not at import: pytest imports this module where other tests run.
+    """
+    for names in kernels.KERNELS.values():
+        for name in names:
+            getattr(kernels, name)
+    writer.CHECKPOINT_BYTES = 1 << 18
+    removal.SLICE_DOCUMENTS = removal.SLICE_COPIES = 2  # several commits for a few documents
+
+
 if __name__ == "__main__":
+    prepare()
     given = json.loads(sys.argv[1])
     print(json.dumps(at_random_times(Path(given.pop("folder")), **given)))
