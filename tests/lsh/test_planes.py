@@ -170,6 +170,14 @@ def test_what_would_be_quadratic_is_refused_with_a_cosine_that_is_not():
         plan_planes(enough - 0.01, 0.99, counts, counts.centre(96))
 
 
+def test_threshold_below_all_cosines_is_refused_and_not_planned_in_thousands_of_bands():
+    vectors = np.random.default_rng(5).normal(1, 0.1, (500, 64)).astype(np.float32)
+    counts = counted(vectors)
+    with pytest.raises(ParameterError, match=r"nearer to each other .* --centre none"):
+        plan_planes(0.9, 0.99, counts, counts.centre(64))
+    assert plan_planes(0.9, 0.99, counts, np.zeros(64, np.int16)).bands < 100
+
+
 def test_recall_that_few_planes_don_t_reach_is_refused(embeddings):
     counts = counted(embeddings)
     with pytest.raises(ParameterError, match="3 planes are too few"):

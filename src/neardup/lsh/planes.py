@@ -41,6 +41,8 @@ MOST_PAIRS: Final = 10**9
 """So many comparisons take minutes, however many documents there are."""
 MOST_PER_DOCUMENT: Final = 5_000
 """Comparisons of a document beyond which the work is called quadratic."""
+MOST_SINGLE: Final = 1_024
+"""Bands of one plane: one at random compares half of all pairs, so that more are work in vain."""
 
 Columns = NDArray[Any]
 Keys = NDArray[np.uint64]
@@ -256,6 +258,11 @@ class PlanePrediction(Meeting):
         """Whether documents are compared with so many others that a large corpus takes forever."""
         return self.candidates > max(MOST_PAIRS, MOST_PER_DOCUMENT * self.documents)
 
+    @property
+    def is_opposite(self) -> bool:
+        """Whether vectors at the threshold lie on opposite sides of the centre."""
+        return self.planes.rows == 1 and self.planes.bands > MOST_SINGLE
+
     def __str__(self) -> str:
         return str(self.planes)
 
@@ -288,6 +295,11 @@ def plan_planes(
         raise ParameterError(
             f"no bands of planes find {recall:g} of the pairs at cosine {threshold:g} in these "
             f"vectors: {few}use a higher cosine, a lower --recall, or --centre none"
+        )
+    if best.is_opposite:
+        raise ParameterError(
+            f"all of these vectors are nearer to each other than a cosine of {threshold:g}: around "
+            f"their mean it would need {best}: use a higher cosine, or --centre none"
         )
     if best.is_quadratic:
         raise ParameterError(
