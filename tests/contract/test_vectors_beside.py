@@ -17,11 +17,14 @@ import pytest
 from support import batch_engine, command_line
 
 import neardup
+from neardup.corpus.read import count_rows
+from neardup.corpus.shards import cut_shards
 from neardup.decisions import Decision
 from neardup.errors import InputError, ParameterError, UsageError
 from neardup.options import Options
 from neardup.pipeline.job import make_job
 from neardup.pipeline.run import run_job
+from neardup.pipeline.vector_inputs import place_vectors
 
 RANDOM = np.random.default_rng(7)
 TEXTS = [f"the text of number {n % 25} has some words, and {n} too" for n in range(60)]
@@ -179,6 +182,17 @@ def test_a_decision_is_explained_with_the_vectors_beside(tmp_path: Path, functio
     explained = command_line.neardup("why", tmp_path / "a", "d30", "-q")
     assert explained.code == 0
     assert "v.npy: No such file" in explained.out
+
+
+def test_short_documents_are_read_with_few_vectors_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{n}"}}\n' for n in range(3000)))
+    np.save(tmp_path / "v.npy", np.ones((3000, 1 << 13), np.int8))
+    options = Options.of(vectors=str(tmp_path / "v.npy"), cosine=0.9)
+    job = make_job([tmp_path / "a.jsonl"], tmp_path / "out", options)
+    shards = cut_shards(job.inputs, job.reading)
+    job, shards = place_vectors(job, tmp_path, shards, batch_engine.Silent())
+    sizes = [count_rows(chunk) for shard in shards for chunk in shard.chunks()]
+    assert sum(sizes) == 3000 and max(sizes) < 400  # of 32 KB each
 
 
 def test_what_a_function_prints_is_not_in_the_output(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from neardup.corpus.documents import Documents
-from neardup.corpus.embedding import Embedding, import_function, name_maker
+from neardup.corpus.embedding import BATCH, Embedding, import_function, name_maker
 from neardup.corpus.read import Chunk, parse_chunk
 from neardup.corpus.shards import Shard, place_shards
 from neardup.corpus.vector_files import EMBEDDED_FILE, VectorFile, VectorWriter
@@ -32,6 +34,11 @@ from neardup.runtime import Progress, map_in_order
 FOLDER: Final = "vectors"
 _MADE_FILE: Final = "embedded.json"
 _CACHE_FILE: Final = "by-text"
+_EMBEDDED_TOGETHER: Final = 4 * BATCH
+"""Documents whose vectors are in memory at a time."""
+_LEAST_CHUNK: Final = 1 << 12
+_VECTORS_OF_CHUNK: Final = 1 << 22
+"""The bytes of the vectors that are read with a chunk of documents, about."""
 
 
 def place_vectors(
@@ -60,7 +67,6 @@ def place_vectors(
             vectors_option=signal.option,
         )
         job = replace(job, columns=columns)
-        shards = [replace(shard, reading=job.reading) for shard in shards]
     elif job.columns.vectors is not None and job.columns.vector_column is None:
         _refuse(job, job.columns.vectors, of_one_order=True)
         file = VectorFile.open(job.columns.vectors)
@@ -68,7 +74,16 @@ def place_vectors(
         file.check_count(sum(counts))
     else:
         return job, shards
+    job = replace(job, chunk=_fit_chunk(job, shards, sum(counts), file))
+    shards = [replace(shard, reading=job.reading) for shard in shards]
     return job, place_shards(shards, counts, file)
+
+
+def _fit_chunk(job: Job, shards: Sequence[Shard], documents: int, file: VectorFile) -> int:
+    """Return the bytes of a chunk, few if documents are short: each comes with its vector."""
+    vectors = 4 * file.shape[1] * documents
+    stored = sum(shard.stored for shard in shards)
+    return min(job.chunk, max(_LEAST_CHUNK, _VECTORS_OF_CHUNK * stored // max(vectors, 1)))
 
 
 def _count_documents(job: Job, shards: Sequence[Shard], progress: Progress) -> list[int]:
@@ -118,9 +133,11 @@ def _embed(
         with VectorCache(folder / _CACHE_FILE, maker) as cache:
             embedding, writer = Embedding(name, function, cache), VectorWriter(path)
             for number, documents in _read_all(job, shards, progress):
-                with redirect_stdout(sys.stderr):
-                    rows = embedding.rows(documents)
-                writer.add(rows)
+                for start in range(0, len(documents), _EMBEDDED_TOGETHER):
+                    end = min(start + _EMBEDDED_TOGETHER, len(documents))
+                    with redirect_stdout(sys.stderr):
+                        rows = embedding.rows(documents.take(np.arange(start, end)))
+                    writer.add(rows)
                 counts[number] += len(documents)
             writer.close()
     except OSError as error:
