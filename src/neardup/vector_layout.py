@@ -183,6 +183,13 @@ def lay_out_vectors(
                 f"--against: the vectors of the earlier corpus have {len(centre)} numbers, these "
                 f"have {dimension}: compare vectors of one model"
             )
+        if signal.centre is not None:
+            given = read_centre(signal.centre, dimension)
+            if not np.array_equal(given, centre):
+                raise ParameterError(
+                    f"--centre {signal.centre}: the earlier corpus was sketched with another "
+                    "centre: leave out --centre, or give the files of the earlier corpus"
+                )
     elif signal.centre is not None:
         centre = read_centre(signal.centre, dimension)
     most = None if earlier is None else earlier[0].planes

@@ -184,6 +184,19 @@ def test_bad_options_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_centre_beside_an_earlier_run_is_that_of_the_run(
+    inputs: list[Path], tmp_path: Path
+) -> None:
+    np.save(tmp_path / "mean.npy", np.full(DIMENSION, 0.05))
+    own, none = ("--centre", tmp_path / "mean.npy"), ("--centre", "none")
+    dedup(inputs[0], "-o", tmp_path / "first", *ALONE, *own)
+    against = ("dedup", inputs[1], *ALONE, "--against", tmp_path / "first", "-q")
+    refused(neardup(*against, *none, "-o", tmp_path / "new"), 2, "leave out --centre")
+    for number, same in enumerate(((), own)):
+        assert neardup(*against, *same, "-o", tmp_path / f"new{number}").code == 0
+    assert removed(tmp_path / "new0") == removed(tmp_path / "new1")
+
+
 def test_other_dimension_or_other_role_is_refused(inputs: list[Path], tmp_path: Path) -> None:
     narrow = pa.FixedSizeListArray.from_arrays(unit_rows(2, 1)[:, :4].reshape(-1), 4)
     pq.write_table(pa.table({"id": ["x", "y"], "v": narrow}), tmp_path / "c.parquet")

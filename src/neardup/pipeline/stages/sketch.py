@@ -45,6 +45,7 @@ from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.pipeline.vector_inputs import place_vectors
 from neardup.runtime import AHEAD, Progress, map_in_order
+from neardup.sketch.hyperplane import digest_centre
 from neardup.sketcher import Sketcher
 from neardup.spec import VECTOR
 from neardup.text.frequencies import Frequencies, FrequencyCounts
@@ -54,6 +55,7 @@ from neardup.vector_layout import (
     VectorLayout,
     counts_vectors,
     lay_out_vectors,
+    read_centre,
 )
 
 CANDIDATE_SHARE = 0.3
@@ -378,9 +380,14 @@ def _count_vectors(
     dimension = job.columns.dimension or 1
     before = earlier.planes
     spec = None if before is None else before[0]
-    stated = None if job.options.vectors is None else job.options.vectors.stated
+    signal = job.options.vectors
+    stated = None if signal is None else signal.stated
+    centre = None
+    if signal is not None and signal.centre is not None:  # the file may have changed
+        centre = digest_centre(read_centre(signal.centre, dimension))
     keys = [shard_key(shard, job.options.spec.fingerprint) for shard in shards]
-    key = digest(keys, stated, job.options.recall, None if spec is None else spec.vectors)
+    settled = None if spec is None else spec.vectors
+    key = digest(keys, stated, job.options.recall, settled, centre)
 
     def lay_out() -> VectorLayout:
         counted: CountedVectors | None = None
