@@ -14,30 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import batch_engine
 from support.strategies import examples
-from support.vector_definition import DefinedAnswer, Row, Signals
+from support.vector_definition import ASKED, CORPORA, SCHEMA, DefinedAnswer, Row, Signals, rows_of
 
 import neardup
 from neardup.options import Options
 from neardup.pipeline.job import make_job
 from neardup.pipeline.run import run_job
-
-SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("v", pa.list_(pa.float32(), 3))])
-WORDS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=6).map(" ".join)
-NUMBERS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.25])
-VECTORS = st.lists(NUMBERS, min_size=3, max_size=3).filter(any)
-CORPORA = st.lists(st.tuples(WORDS, VECTORS), min_size=1, max_size=16)
-ASKED = [
-    Signals("alone", 0.9),
-    Signals("alone", 0.5, planes=(2, 2), limit=1),
-    Signals("also", 0.9),
-    Signals("also", 0.6, threshold=0.3, limit=2),
-    Signals("unless", 0.2),
-    Signals("unless", 0.9, threshold=0.3, limit=1),
-]
-
-
-def rows_of(documents: Sequence[tuple[str, Sequence[float]]]) -> list[Row]:
-    return [{"id": f"d{n}", "text": text, "v": v} for n, (text, v) in enumerate(documents)]
 
 
 def defined(rows: Sequence[Row], asked: Signals, keep: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.command_line import neardup as run
 from support.strategies import examples
-from support.vector_definition import Signals
+from support.vector_definition import ASKED, CORPORA, SCHEMA, VECTORS, WORDS, Row, Signals, rows_of
 
 import neardup
 from neardup import Index
@@ -29,26 +29,8 @@ from neardup.index.exchange import import_index
 from neardup.index.folder import STORE
 from neardup.index.store import Store
 
-Row = dict[str, Any]
-SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("v", pa.list_(pa.float32(), 3))])
-WORDS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=6).map(" ".join)
-NUMBERS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.25])
-VECTORS = st.lists(NUMBERS, min_size=3, max_size=3).filter(any)
-CORPORA = st.lists(st.tuples(WORDS, VECTORS), min_size=1, max_size=14)
-ASKED = [
-    Signals("alone", 0.9),
-    Signals("alone", 0.5, planes=(2, 2), limit=1),
-    Signals("also", 0.9),
-    Signals("also", 0.6, threshold=0.3, limit=2),
-    Signals("unless", 0.2),
-    Signals("unless", 0.9, threshold=0.3, limit=1),
-]
 ALSO: Row = {"also": "v:0.9", "dimension": 3, "threshold": 0.6, "shingle": "word:2"}
 EAST, NORTH, WEST = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]
-
-
-def rows_of(documents: Sequence[tuple[str, Sequence[float]]]) -> list[Row]:
-    return [{"id": f"d{n}", "text": text, "v": v} for n, (text, v) in enumerate(documents)]
 
 
 def opened(folder: str | Path, asked: Signals) -> Index:

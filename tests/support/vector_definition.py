@@ -1,4 +1,4 @@
-"""The answer about documents with vectors by its definition: `reference.keep_list`."""
+"""Documents with vectors, and the answer about them by its definition: `reference.keep_list`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
 
 from neardup import reference
 from neardup.reference import sketches, vectors
@@ -16,6 +18,11 @@ from neardup.spec import Spec
 Row = dict[str, Any]
 Answer = list[tuple[int, float, float | None] | None]
 """For each document the witness, the similarity of texts or vectors, and the cosine beside it."""
+SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("v", pa.list_(pa.float32(), 3))])
+WORDS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=6).map(" ".join)
+NUMBERS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.25])
+VECTORS = st.lists(NUMBERS, min_size=3, max_size=3).filter(any)
+CORPORA = st.lists(st.tuples(WORDS, VECTORS), min_size=1, max_size=16)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,21 @@ class Signals:
         of_texts = {"shingle": "word:2", "slots": self.slots, "bands": bands, "rows": rows}
         by_vector = {self.role: f"v:{self.cosine!r}", **planes}
         return {**of_texts, "threshold": self.threshold, "limit": self.limit, **by_vector}
+
+
+ASKED = [
+    Signals("alone", 0.9),
+    Signals("alone", 0.5, planes=(2, 2), limit=1),
+    Signals("also", 0.9),
+    Signals("also", 0.6, threshold=0.3, limit=2),
+    Signals("unless", 0.2),
+    Signals("unless", 0.9, threshold=0.3, limit=1),
+]
+
+
+def rows_of(documents: Sequence[tuple[str, Sequence[float]]]) -> list[Row]:
+    """Return documents, each a text and a vector, as rows with the ids d0, d1, d2, ..."""
+    return [{"id": f"d{n}", "text": text, "v": v} for n, (text, v) in enumerate(documents)]
 
 
 class DefinedAnswer:

@@ -370,9 +370,7 @@ def _compare_with(
             max(float(pairs.similarity[at]), 0.0),
             bool(pairs.exact[at]),
             len(sets[other]) // 8 if other in sets else None,
-            count_common(*(np.frombuffer(sets[n], np.uint64) for n in (number, other)))
-            if {number, other} <= sets.keys()
-            else None,
+            _shared_shingles(sets, number, other),
             tuple((np.flatnonzero(its_keys == own) + 1).tolist()),
         )
         for at, other, its_keys in zip(shown, listed, keys, strict=True)
