@@ -1,0 +1,217 @@
+package neardup;
+
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/**
+ * Checks the vectors of {@code spec/vectors}: {@code java neardup.VectorCheck FILE...} prints how
+ * many lines of each kind were checked, and each wrong value; the exit code is 1 if there are any.
+ */
+public final class VectorCheck {
+    private static final HexFormat HEX = HexFormat.of();
+
+    private final Map<String, Integer> checked = new TreeMap<>();
+    private final Map<Spec, Sketcher> sketchers = new TreeMap<>(
+            java.util.Comparator.comparing(Spec::canonical));
+    private int wrong;
+
+    public static void main(String[] files) throws Exception {
+        VectorCheck check = new VectorCheck();
+        for (String file : files) {
+            for (String line : Files.readAllLines(Path.of(file), StandardCharsets.US_ASCII)) {
+                check.line(Json.object(Json.parse(line), "a line"));
+            }
+        }
+        check.checked.forEach((kind, count) -> System.out.println(kind + "\t" + count));
+        System.exit(check.wrong == 0 ? 0 : 1);
+    }
+
+    private void line(Map<String, Object> line) {
+        String kind = (String) line.get("kind");
+        Map<String, Object> given = Json.object(line.get("given"), "given");
+        Map<String, Object> expected = Json.object(line.get("expected"), "expected");
+        Optional<Map<String, Object>> got;
+        try {
+            got = compute(kind, given);
+        } catch (RuntimeException error) {
+            got = Optional.of(Map.of("error", error.toString()));
+        }
+        if (got.isEmpty()) {
+            return;
+        }
+        checked.merge(kind, 1, Integer::sum);
+        got.get().forEach((field, value) -> {
+            if (!same(value, expected.get(field))) {
+                wrong++;
+                System.out.println("WRONG\t" + kind + "\t" + line.get("name") + "\t" + field
+                        + "\tgot " + value + ", expected " + expected.get(field));
+            }
+        });
+        if (!got.get().keySet().containsAll(expected.keySet())) {
+            wrong++;
+            System.out.println("WRONG\t" + kind + "\t" + line.get("name") + "\tonly "
+                    + got.get().keySet() + " of " + expected.keySet());
+        }
+    }
+
+    private static boolean same(Object a, Object b) {
+        return a instanceof Number x && b instanceof Number y
+                ? x.doubleValue() == y.doubleValue() : a.equals(b);
+    }
+
+    /** Returns the values of a line; nothing if this library does not compute such values. */
+    private Optional<Map<String, Object>> compute(String kind, Map<String, Object> given) {
+        return switch (kind) {
+            case "hash" -> hash(given);
+            case "mix" -> Optional.of(Map.of("hash", hex(Xxh64.mix(number(given, "value")))));
+            case "blake2b" -> Optional.of(Map.of("digest", HEX.formatHex(Blake2b.digest(
+                    bytes(given, "data"), ((Long) given.get("size")).intValue()))));
+            case "normalise" -> Optional.of(normalise(given));
+            case "units" -> Optional.of(units(given));
+            case "shingles" -> sketcher(given).map(sketcher -> shingles(sketcher, given));
+            case "document" -> sketcher(given).map(sketcher -> document(sketcher, given));
+            case "similarity" -> sketcher(given).map(sketcher -> similarity(sketcher, given));
+            case "bands" -> bands(given);
+            case "refused bytes" -> Optional.of(refusal(given));
+            default -> Optional.empty();
+        };
+    }
+
+    private static Optional<Map<String, Object>> hash(Map<String, Object> given) {
+        byte[] data = bytes(given, "data");
+        return switch ((String) given.get("function")) {
+            case "xxh64" -> Optional.of(Map.of(
+                    "hash", hex(Xxh64.hash(data, 0, data.length, number(given, "seed")))));
+            case "xxh3" -> Optional.of(Map.of("hash", hex(Xxh3.hash(data, data.length))));
+            default -> Optional.empty();
+        };
+    }
+
+    private static Map<String, Object> normalise(Map<String, Object> given) {
+        try {
+            int[] codes = UnitCutter.normalise(
+                    (String) given.get("text"), Profile.of((String) given.get("profile")));
+            return Map.of("codes", Arrays.stream(codes).mapToObj(code -> (long) code).toList());
+        } catch (IllegalArgumentException error) {
+            return Map.of("refused", "surrogate");
+        }
+    }
+
+    private static Map<String, Object> units(Map<String, Object> given) {
+        Spec spec = Spec.of(given.get("unit") + ":1");
+        UnitCutter cutter = new UnitCutter(
+                Profile.of((String) given.get("profile")), spec.unit());
+        int count = cutter.cut((String) given.get("text"));
+        List<Object> units = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            int begin = i == 0 ? 0 : cutter.ends[i - 1];
+            units.add(HEX.formatHex(cutter.bytes, begin, cutter.ends[i]));
+        }
+        return Map.of("units", units);
+    }
+
+    private static Map<String, Object> shingles(Sketcher sketcher, Map<String, Object> given) {
+        String text = (String) given.get("text");
+        long[] units = sketcher.unitHashes(text);
+        return Map.of("unit_hashes", hex(units), "shingles", hex(sketcher.shingles(text)),
+                "content", hex(Sketcher.contentHash(units)));
+    }
+
+    private static Map<String, Object> document(Sketcher sketcher, Map<String, Object> given) {
+        Optional<Sketch> made;
+        try {
+            made = sketcher.sketch((String) given.get("text"));
+        } catch (IllegalArgumentException error) {
+            return Map.of("refused", "surrogate");
+        }
+        if (made.isEmpty()) {
+            return Map.of("refused", "empty");
+        }
+        Sketch sketch = made.get();
+        Map<String, Object> values = new TreeMap<>();
+        values.put("fingerprint", sketch.spec().fingerprint());
+        values.put("slots", Arrays.stream(sketch.slots()).mapToObj(HEX::toHexDigits).toList());
+        values.put("keys", hex(sketch.tableKeys(tables(given))));
+        String content = sketch.content().orElseThrow();
+        values.put("content", List.of(reversed(content, 0), reversed(content, 16)));
+        values.put("bytes", HEX.formatHex(sketch.toBytes()));
+        if (sketch.spec().bits() < 32) {
+            values.put("packed", HEX.formatHex(sketch.packed()));
+        } else if (!Sketch.fromBytes(sketch.toBytes()).equals(sketch)) {
+            values.put("bytes", "not read again");
+        }
+        return values;
+    }
+
+    private static Map<String, Object> similarity(Sketcher sketcher, Map<String, Object> given) {
+        String a = (String) given.get("a");
+        String b = (String) given.get("b");
+        Sketch first = sketcher.sketch(a).orElseThrow();
+        Sketch second = sketcher.sketch(b).orElseThrow();
+        return Map.of(
+                "estimate", first.similarity(second), "jaccard", sketcher.jaccard(a, b));
+    }
+
+    private static Optional<Map<String, Object>> bands(Map<String, Object> given) {
+        if (!given.get("width").equals(32L)) {
+            return Optional.empty();
+        }
+        int[] slots = ((List<?>) given.get("slots")).stream()
+                .mapToInt(digits -> HexFormat.fromHexDigits((String) digits)).toArray();
+        return Optional.of(Map.of("keys", hex(Sketch.bandKeys(slots, tables(given)))));
+    }
+
+    private static Map<String, Object> refusal(Map<String, Object> given) {
+        try {
+            return Map.of("refused", Sketch.fromBytes(bytes(given, "bytes")).toString());
+        } catch (IllegalArgumentException error) {
+            return Map.of("refused", true);
+        }
+    }
+
+    private Optional<Sketcher> sketcher(Map<String, Object> given) {
+        if (!given.containsKey("text") && !given.containsKey("a")) {
+            return Optional.empty();
+        }
+        Spec spec;
+        try {
+            spec = Spec.parse((String) given.get("spec"));
+        } catch (IllegalArgumentException unsupported) {
+            return Optional.empty();
+        }
+        return Optional.of(sketchers.computeIfAbsent(spec, Sketcher::new));
+    }
+
+    private static int[][] tables(Map<String, Object> given) {
+        return ((List<?>) given.get("tables")).stream().map(table -> ((List<?>) table).stream()
+                .mapToInt(number -> ((Long) number).intValue()).toArray()).toArray(int[][]::new);
+    }
+
+    private static String reversed(String digits, int at) {
+        return hex(Long.reverseBytes(HexFormat.fromHexDigitsToLong(digits, at, at + 16)));
+    }
+
+    private static byte[] bytes(Map<String, Object> given, String name) {
+        return HEX.parseHex((String) given.get(name));
+    }
+
+    private static long number(Map<String, Object> given, String name) {
+        return HexFormat.fromHexDigitsToLong((String) given.get(name));
+    }
+
+    private static String hex(long number) {
+        return HEX.toHexDigits(number);
+    }
+
+    private static List<String> hex(long[] numbers) {
+        return Arrays.stream(numbers).mapToObj(VectorCheck::hex).toList();
+    }
+}
