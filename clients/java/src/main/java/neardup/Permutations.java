@@ -16,7 +16,8 @@ final class Permutations {
     }
 
     /** Returns for each slot the least value over the elements, as an unsigned number. */
-    int[] minima(int[] elements, int count) {
+    int[] minima(int[] elements) {
+        int count = elements.length;
         int[] least = new int[factors.length];
         java.util.Arrays.fill(least, Integer.MAX_VALUE);
         for (int i = 0; i < count; i += 2) {

@@ -49,13 +49,17 @@ public final class Sketcher {
         if (units.length == 0) {
             return Optional.empty();
         }
-        long[] shingles = shingleHashes(units);
-        int[] low = new int[shingles.length];
-        for (int i = 0; i < low.length; i++) {
-            low[i] = (int) shingles[i];
-        }
-        int[] slots = permutations.minima(low, low.length);
-        return Optional.of(new Sketch(spec, slots, contentHash(units)));
+        return Optional.of(
+                new Sketch(spec, slots(shingleHashes(units)), contentHash(units)));
+    }
+
+    /**
+     * Returns the sketch of a set of shingles, which may be empty.
+     *
+     * @param shingles the hashes of the shingles, in any order; repeated ones change nothing
+     */
+    public Sketch sketch(long[] shingles) {
+        return new Sketch(spec, slots(shingles), null);
     }
 
     /**
@@ -91,6 +95,14 @@ public final class Sketcher {
         }
         int either = first.length + second.length - common;
         return either == 0 ? 1 : (double) common / either;
+    }
+
+    private int[] slots(long[] shingles) {
+        int[] low = new int[shingles.length];
+        for (int i = 0; i < low.length; i++) {
+            low[i] = (int) shingles[i];
+        }
+        return permutations.minima(low);
     }
 
     /** Returns the hashes of the units of a text, in their order. */

@@ -91,6 +91,7 @@ public final class VectorCheck {
             case "shingles" -> sketcher(given).map(sketcher -> shingles(sketcher, given));
             case "document" -> sketcher(given).map(sketcher -> document(sketcher, given));
             case "similarity" -> sketcher(given).map(sketcher -> similarity(sketcher, given));
+            case "sketch" -> sketcher(given).map(sketcher -> sketch(sketcher, given));
             case "bands" -> bands(given);
             default -> Optional.empty();
         };
@@ -146,13 +147,23 @@ public final class VectorCheck {
         if (made.isEmpty()) {
             return Map.of("refused", "empty");
         }
-        Sketch sketch = made.get();
+        Map<String, Object> values = values(made.get(), given);
+        values.put("fingerprint", sketcher.spec().fingerprint());
+        String content = made.get().content().orElseThrow();
+        values.put("content", List.of(reversed(content, 0), reversed(content, 16)));
+        return values;
+    }
+
+    private static Map<String, Object> sketch(Sketcher sketcher, Map<String, Object> given) {
+        long[] elements = ((List<?>) given.get("elements")).stream()
+                .mapToLong(digits -> HexFormat.fromHexDigitsToLong((String) digits)).toArray();
+        return values(sketcher.sketch(elements), given);
+    }
+
+    private static Map<String, Object> values(Sketch sketch, Map<String, Object> given) {
         Map<String, Object> values = new TreeMap<>();
-        values.put("fingerprint", sketch.spec().fingerprint());
         values.put("slots", slots(sketch));
         values.put("keys", hex(sketch.tableKeys(tables(given))));
-        String content = sketch.content().orElseThrow();
-        values.put("content", List.of(reversed(content, 0), reversed(content, 16)));
         values.put("bytes", HEX.formatHex(sketch.toBytes()));
         if (sketch.spec().bits() < 32) {
             values.put("packed", HEX.formatHex(sketch.packed()));
@@ -195,7 +206,7 @@ public final class VectorCheck {
     }
 
     private Optional<Sketcher> sketcher(Map<String, Object> given) {
-        if (!given.containsKey("text") && !given.containsKey("a")) {
+        if (given.containsKey("tokens")) {
             return Optional.empty();
         }
         String spec = (String) given.get("spec");
