@@ -22,7 +22,7 @@ def jdk(tool: str) -> str:
 
 def compile_java(folder: Path, *sources: Path, classpath: str = "") -> Path:
     """Compile sources, of which any warning is an error, and return the folder of the classes."""
-    run(jdk("javac"), "-Xlint:all", "-Werror", "-cp", classpath, "-d", folder, *sources)
+    run(jdk("javac"), "-Xlint:all,-path,-classfile", "-Werror", "-cp", classpath, "-d", folder, *sources)
     return folder
 
 

@@ -19,9 +19,11 @@ import java.util.TreeMap;
  * @param bits how many bits of a slot are stored: 32, or 1, 2, 4, 8, 16
  */
 public record Spec(Profile profile, Unit unit, int size, long seed, int slots, int bits) {
-    private static final Map<String, Object> FIXED = Map.of(
-            "family", "affine32", "hash", "xxh64", "sketch", "minhash",
-            "unicode", UnicodeData.VERSION, "version", 1L);
+    /** What can't be chosen; the first one that is wrong is named. */
+    private static final List<Map.Entry<String, Object>> FIXED = List.of(
+            Map.entry("version", 1L), Map.entry("unicode", UnicodeData.VERSION),
+            Map.entry("sketch", "minhash"), Map.entry("family", "affine32"),
+            Map.entry("hash", "xxh64"));
     private static final List<Integer> BITS = List.of(1, 2, 4, 8, 16, 32);
 
     /** What neardup does unless it is told otherwise: shingles of five words, 128 slots. */
@@ -79,10 +81,11 @@ public record Spec(Profile profile, Unit unit, int size, long seed, int slots, i
 
     static Spec of(Map<String, Object> fields) {
         Map<String, Object> left = new TreeMap<>(fields);
-        FIXED.forEach((name, value) -> {
-            Object given = left.remove(name);
-            require(value.equals(given), name + " is " + given + ": this library makes " + value);
-        });
+        for (Map.Entry<String, Object> fixed : FIXED) {
+            Object given = left.remove(fixed.getKey());
+            require(fixed.getValue().equals(given), fixed.getKey() + " is " + given
+                    + ": this library makes " + fixed.getValue());
+        }
         Spec spec = new Spec(Profile.of(text(left, "profile")), unit(text(left, "unit")),
                 whole(left, "size"), Json.unsigned(left.remove("seed"), "seed"),
                 whole(left, "slots"), whole(left, "bits"));
