@@ -26,7 +26,7 @@ from neardup.reference.serialised import read_slots, sketch_bytes, xxh3_64
 from neardup.spec import UNICODE, VERSION, Spec
 
 
-def version(given: Given) -> Expected:
+def version(_given: Given) -> Expected:
     return {"version": VERSION, "unicode": UNICODE}
 
 
@@ -115,7 +115,7 @@ def weighted_minhash(bag: Sequence[int], spec: Spec, key: bytes, given: Given) -
     return of_slots(weighted.weighted_signature(weights, spec.slots, seed), spec, given)
 
 
-def simhash(bag: Sequence[int], spec: Spec, key: bytes, given: Given) -> Expected:
+def simhash(bag: Sequence[int], spec: Spec, _key: bytes, given: Given) -> Expected:
     bits = spec.slots
     sums = weighted.sums(((weighted.words(x, bits), weighted.ONE) for x in bag), bits)
     fingerprint = weighted.sign(sums)

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from itertools import product
 from typing import Any, Final
 
-from neardup.protocol.examples import Example, is_valid, word16, words16
+from neardup.protocol.examples import FormatExample, is_valid, word16, words16
 from neardup.protocol.hostile_texts import HOSTILE, pseudo_text
 from neardup.reference.hashes import key_id, mix
 from neardup.reference.serialised import sealed, sketch_bytes
@@ -17,6 +17,7 @@ KEY: Final = bytes(range(16))
 SEEDS: Final = (0, 1, 0x9E3779B97F4A7C15, 2**64 - 1)
 FUNCTIONS: Final = ("xxh64", "murmur3", "fnv1a", "siphash", "xxh3")
 SIZES: Final = (*range(34), 63, 64, 65, 95, 96, 128, 129, 240, 241, 256, 1023, 1024, 1025, 1100)
+CHOSEN: Final = ("fox", "final sigma", "emoji", "right to left", "NUL", "unassigned", "nothing")
 SMALL: Final = ((4, 2),)
 """Bands and rows of a signature with few slots."""
 
@@ -28,11 +29,12 @@ def spoken(**fields: Any) -> dict[str, Any]:
     return given | ({"key": KEY.hex()} if spec.key else {})
 
 
-def keyed(hash: str) -> dict[str, str]:
-    return {"hash": hash} | ({"key": key_id(KEY)} if hash == "siphash" else {})
+def keyed(hash: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {"hash": hash}
+    return fields | ({"key": key_id(KEY)} if hash == "siphash" else {})
 
 
-def hash_cases() -> Iterator[Example]:
+def hash_cases() -> Iterator[FormatExample]:
     """Hashes of all sizes at which a function takes another path, and the mixing."""
     stream = b"".join(blake2b(bytes([n])).digest() for n in range(20))
     for function, size in product(FUNCTIONS, SIZES):
@@ -41,57 +43,58 @@ def hash_cases() -> Iterator[Example]:
             given["key"] = KEY.hex()
         elif function != "xxh3":
             given["seed"] = word16(SEEDS[size % len(SEEDS)])
-        yield Example("hash", f"{function} of {size} bytes", given)
+        yield FormatExample("hash", f"{function} of {size} bytes", given)
     for number in (0, 1, 2**32, 2**63, 2**64 - 1, SEEDS[2]):
-        yield Example("mix", f"mix of {number:x}", {"value": word16(number)})
+        yield FormatExample("mix", f"mix of {number:x}", {"value": word16(number)})
     for size in (0, 3, 127, 128, 129, 300):
         for digest in (8, 16, 64):
-            given = {"data": stream[:size].hex(), "size": digest}
-            yield Example("blake2b", f"BLAKE2b of {size} bytes in {digest}", given)
+            name = f"BLAKE2b of {size} bytes in {digest}"
+            yield FormatExample("blake2b", name, {"data": stream[:size].hex(), "size": digest})
 
 
-def text_cases() -> Iterator[Example]:
+def text_cases() -> Iterator[FormatExample]:
     """All hostile texts in all profiles, and cut into all units."""
     for (name, text), profile in product(HOSTILE.items(), PROFILES):
-        yield Example("normalise", f"{name}, {profile}", {"text": text, "profile": profile})
+        yield FormatExample("normalise", f"{name}, {profile}", {"text": text, "profile": profile})
     for (name, text), profile, unit in product(HOSTILE.items(), PROFILES, ("word", "char", "line")):
         if is_valid(text) and (profile in ("standard", "aggressive") or unit == "word"):
             given = {"text": text, "profile": profile, "unit": unit}
-            yield Example("units", f"{name}, {profile}, {unit}", given)
+            yield FormatExample("units", f"{name}, {profile}, {unit}", given)
 
 
-def shingle_cases() -> Iterator[Example]:
+def shingle_cases() -> Iterator[FormatExample]:
     """Unit hashes, shingles and content hashes of all functions, units, sizes and profiles."""
     for (name, text), shingle in product(HOSTILE.items(), ("word:2", "char:3")):
         if is_valid(text):
-            yield Example("shingles", f"{name}, {shingle}", spoken(shingle=shingle) | {"text": text})
+            given = spoken(shingle=shingle) | {"text": text}
+            yield FormatExample("shingles", f"{name}, {shingle}", given)
     chosen = ("fox", "line ends", "final sigma", "emoji", "Hangul", "no spaces")
     shingles = ("word:1", "word:5", "char:1", "char:5", "line:1", "line:2")
     for shingle, hash in product(shingles, ("xxh64", "murmur3", "fnv1a", "siphash")):
         for name in chosen[:: 1 if hash == "xxh64" else 3]:
             seed = SEEDS[(len(name) + len(shingle)) % len(SEEDS)]
             given = spoken(shingle=shingle, seed=seed, **keyed(hash)) | {"text": HOSTILE[name]}
-            yield Example("shingles", f"{name}, {shingle}, {hash}", given)
+            yield FormatExample("shingles", f"{name}, {shingle}, {hash}", given)
     for profile in PROFILES:
         given = spoken(shingle="word:2", profile=profile) | {"text": HOSTILE["look-alikes"]}
-        yield Example("shingles", f"look-alikes, {profile}", given)
+        yield FormatExample("shingles", f"look-alikes, {profile}", given)
     for name, tokens in (
         ("tokens", [0, 1, -1, 2**63 - 1, -(2**63), 50_257]),
         ("one token", [7]),
         ("no tokens", []),
     ):
         given = spoken(shingle="token:5") | {"tokens": words16(token % 2**64 for token in tokens)}
-        yield Example("shingles", name, given)
+        yield FormatExample("shingles", name, given)
 
 
-def document_cases() -> Iterator[Example]:
+def document_cases() -> Iterator[FormatExample]:
     """Texts to signatures, keys and bytes: MinHash, by default and with other shingles."""
     default = spoken() | {"tables": [[21, 6]]}
     for name, text in HOSTILE.items():
-        yield Example("document", f"{name}, default", default | {"text": text})
+        yield FormatExample("document", f"{name}, default", default | {"text": text})
     for words in (4, 5, 6, 64, 500, 3000):
         given = default | {"text": pseudo_text(words, words)}
-        yield Example("document", f"{words} words, default", given)
+        yield FormatExample("document", f"{words} words, default", given)
     for shingle, slots, tables in (
         ("char:24", 260, [[20, 13]]),
         ("char:5", 128, [[25, 5]]),
@@ -99,29 +102,29 @@ def document_cases() -> Iterator[Example]:
         ("word:1", 64, [[10, 4], [3, 8]]),
     ):
         given = spoken(shingle=shingle, slots=slots) | {"tables": tables}
-        for name in ("fox", "final sigma", "emoji", "right to left", "NUL", "unassigned", "nothing"):
-            yield Example("document", f"{name}, {shingle}", given | {"text": HOSTILE[name]})
+        for name in CHOSEN:
+            yield FormatExample("document", f"{name}, {shingle}", given | {"text": HOSTILE[name]})
         for words in (3, 300):
             given = given | {"text": pseudo_text(words, 7)}
-            yield Example("document", f"{words} words, {shingle}", given)
+            yield FormatExample("document", f"{words} words, {shingle}", given)
     for seed in SEEDS[1:]:
         given = spoken(slots=16, seed=seed) | {"tables": SMALL, "text": HOSTILE["fox"]}
-        yield Example("document", f"seed {seed:x}", given)
+        yield FormatExample("document", f"seed {seed:x}", given)
     yield from similarity_cases()
 
 
-def similarity_cases() -> Iterator[Example]:
+def similarity_cases() -> Iterator[FormatExample]:
     """Pairs of texts from equal to different."""
     words = pseudo_text(60, 1).split()
     for shingle, changed in product(("word:5", "char:5"), (0, 1, 3, 10, 60)):
         other = ["x" if place < changed else word for place, word in enumerate(words)]
         given = spoken(shingle=shingle) | {"a": " ".join(words), "b": " ".join(other)}
-        yield Example("similarity", f"{changed} of 60 words changed, {shingle}", given)
+        yield FormatExample("similarity", f"{changed} of 60 words changed, {shingle}", given)
     given = spoken() | {"a": "Straße, café!", "b": "STRASSE CAFE\u0301"}
-    yield Example("similarity", "sharp s and accents", given)
+    yield FormatExample("similarity", "sharp s and accents", given)
 
 
-def sketch_cases() -> Iterator[Example]:
+def sketch_cases() -> Iterator[FormatExample]:
     """All other sketches, families, hash functions and bits, of texts and of elements."""
     text = pseudo_text(40, 3)
     tables = {"tables": SMALL}
@@ -147,27 +150,27 @@ def sketch_cases() -> Iterator[Example]:
     for one, others in fields:
         name = " ".join(f"{field} {value}" for field, value in one.items() if field != "key")
         given = spoken(shingle="word:2", **one) | others
-        yield Example("document", f"{name}, 40 words", given | {"text": text})
-        yield Example("document", f"{name}, repeats", given | {"text": "a b a b a b a"})
-        yield Example("document", f"{name}, nothing", given | {"text": " "})
+        yield FormatExample("document", f"{name}, 40 words", given | {"text": text})
+        yield FormatExample("document", f"{name}, repeats", given | {"text": "a b a b a b a"})
+        yield FormatExample("document", f"{name}, nothing", given | {"text": " "})
         for count in (0, 1, 3):
             elements = {"elements": words16(mix(n + 1) for n in range(count))}
-            yield Example("sketch", f"{name}, {count} elements", given | elements)
+            yield FormatExample("sketch", f"{name}, {count} elements", given | elements)
     for profile in PROFILES:
         given = spoken(profile=profile, slots=8) | tables | {"text": HOSTILE["look-alikes"]}
-        yield Example("document", f"look-alikes, {profile}", given)
+        yield FormatExample("document", f"look-alikes, {profile}", given)
     given = spoken(shingle="token:2", slots=8) | tables | {"tokens": words16([5, 2**64 - 1, 9])}
-    yield Example("document", "tokens", given)
+    yield FormatExample("document", "tokens", given)
 
 
-def band_cases() -> Iterator[Example]:
+def band_cases() -> Iterator[FormatExample]:
     """Keys of bands of several sizes, and serialised sketches to read, damaged ones among them."""
     for width, tables in product((32, 64), ([[1, 1]], [[5, 3]], [[2, 5], [3, 2]], [[1, 16]])):
         slots = [mix(n + 1) >> (64 - width) for n in range(16)]
         slots[3] = 2**width - 1
         digits = [f"{slot:0{width // 4}x}" for slot in slots]
         given = {"width": width, "slots": digits, "tables": tables}
-        yield Example("bands", f"{tables} of {width} bits", given)
+        yield FormatExample("bands", f"{tables} of {width} bits", given)
     spec = Spec(slots=4)
     good = sketch_bytes(spec, bytes(range(16)))
     front, text = len(good) - 24, spec.canonical.encode()
@@ -185,10 +188,10 @@ def band_cases() -> Iterator[Example]:
         ("another version", sealed(good[:-8].replace(b'"version":1', b'"version":2'))),
         ("no specification", sealed(good[:8] + b"[" * len(text) + bytes(16))),
     ):
-        yield Example("read", name, {"bytes": data.hex()})
+        yield FormatExample("read", name, {"bytes": data.hex()})
 
 
-FILES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
+FILES: Final[dict[str, Callable[[], Iterator[FormatExample]]]] = {
     "hashes": hash_cases,
     "texts": text_cases,
     "shingles": shingle_cases,

@@ -1,4 +1,4 @@
-"""`Example`: what is given and what is to be computed of it; one line of a file.
+"""`FormatExample`: what is given and what is to be computed of it; one line of a file.
 
 Numbers of 64 bits are written as 16 hexadecimal digits, because JavaScript's numbers can't hold
 them; slots of 32 bits as 8 digits; bytes as two digits each.
@@ -20,7 +20,7 @@ Compute: TypeAlias = Callable[[Given], Expected]
 
 
 @dataclass(frozen=True)
-class Example:
+class FormatExample:
     """What is given to a computation of some kind."""
 
     kind: str

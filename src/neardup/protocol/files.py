@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from neardup.errors import InputError
+from neardup.formats.tables import write_error
 from neardup.protocol import by_reference
 from neardup.protocol.cases import FILES
-from neardup.protocol.examples import Example
+from neardup.protocol.examples import FormatExample
 from neardup.reference import text
 from neardup.spec import UNICODE, VERSION
 
@@ -23,7 +23,7 @@ def lines_of(file: str) -> Iterator[str]:
     Args:
         file: Its name, without the ending: one of `cases.FILES`.
     """
-    for example in (Example("version", file, {}), *FILES[file]()):
+    for example in (FormatExample("version", file, {}), *FILES[file]()):
         yield example.line(by_reference.COMPUTE[example.kind](example.given))
 
 
@@ -76,5 +76,5 @@ def write_examples(folder: Path) -> list[Path]:
             path.write_text(content, "ascii")
             written.append(path)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}): check it") from None
+        raise write_error(folder, error) from None
     return written

@@ -58,7 +58,7 @@ def pseudo_text(words: int, start: int) -> str:
     """Return a text of so many different words, always the same for the same start.
 
     >>> pseudo_text(3, 0)
-    'kola muzi dabe.'
+    'koze kilo zeke.'
     """
     state, made = start * 2 + 1, []
     for _ in range(words):

@@ -116,9 +116,7 @@ def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:
     return table_keys(sig, [(bands, rows)])
 
 
-def table_keys(
-    sig: Sequence[int], curves: Sequence[tuple[int, int]], width: int = 32
-) -> list[int]:
+def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]], width: int = 32) -> list[int]:
     """Return the band keys of several tables, given as (bands, rows).
 
     Bands are numbered across the tables, and each has slots of its own, of 32 or 64 bits.
