@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import neardup
 from neardup import Index
-from support.vector_definition import SCHEMA, Row, Signals
+from support.vector_definition import SCHEMA, DefinedAnswer, Row, Signals
 
 ALSO: Row = {"also": "v:0.9", "dimension": 3, "threshold": 0.6, "shingle": "word:2"}
 EAST, NORTH, WEST = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]
@@ -46,3 +46,31 @@ def add(index: Index, rows: Sequence[Row], **how: Any) -> list[Any]:
 
 def stored(index: Index, rows: Sequence[Row]) -> Row:
     return {row["id"]: numbers_of(index.get(row["id"])) for row in rows}
+
+
+def check_promises(index: Index, rows: Sequence[Row], asked: Signals) -> None:
+    """Every copy is similar to its kept witness, and no two kept documents of a bucket are."""
+    if not rows:
+        return
+    found: dict[str, Any] = {row["id"]: index.get(row["id"]) for row in rows}
+    rows = sorted(rows, key=lambda row: found[row["id"]].number)
+    place = {row["id"]: n for n, row in enumerate(rows)}
+    definition = DefinedAnswer(rows, asked)
+    kept = [n for n, row in enumerate(rows) if found[row["id"]].status == "new"]
+    for v, row in enumerate(rows):
+        if v not in kept:
+            witness, similarity, cosine, _ = numbers_of(found[row["id"]])
+            assert place[witness] in kept
+            assert (similarity, cosine) in definition.numbers(place[witness], v)
+    if asked.limit > len(rows):
+        assert not any(definition.are_copies(u, v) for u in kept for v in kept if u < v)
+
+
+def check_order_of_numbers(index: Index, rows: Sequence[Row], asked: Signals) -> None:
+    """What is stored is the answer of a run over the documents in the order of their numbers."""
+    by_id = {row["id"]: row for row in rows}
+    listed = index._opened.generation._documents.rows_after(0, 1 << 30)
+    assert sorted(row.id for row in listed) == sorted(by_id)
+    ordered = [by_id[row.id] for row in listed]
+    assert stored(index, ordered) == in_memory(ordered, asked)
+    assert index.verify() == []

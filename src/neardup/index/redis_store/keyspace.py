@@ -199,7 +199,8 @@ def unpack_state(number: int, data: bytes | None) -> State:
         return State(kind)
     end = 1 + WITNESS.size
     cosine = COSINE.unpack(body[end:])[0] if len(body) > end else None
-    return State(kind, *WITNESS.unpack(body[1:end]), cosine)
+    witness, similarity, exact, turn = WITNESS.unpack(body[1:end])
+    return State(kind, witness, similarity, exact, turn, cosine)
 
 
 def _body_sizes(kind: bytes) -> tuple[int, ...]:

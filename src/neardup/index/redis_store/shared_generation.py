@@ -248,7 +248,8 @@ def read_meta(servers: Servers) -> dict[str, Any] | None:
         if int(found[b"format"]) not in FORMATS:
             raise FormatError(
                 f"{servers.address}: format version {found[b'format'].decode()}, this neardup "
-                f"reads versions {FORMATS[0]} to {FORMATS[-1]}: use the neardup that wrote it, or build the index again"
+                f"reads versions {FORMATS[0]} to {FORMATS[-1]}: use the neardup that wrote it, or "
+                "build the index again"
             )
         meta = {
             **orjson.loads(found[b"settings"]),
