@@ -110,7 +110,6 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("service", "keep"): ONE_AT_A_TIME,
     ("index", COLUMN): ONE_COLUMN,
     ("service", COLUMN): ONE_COLUMN,
-    ("Spark DataFrames", "distinguish"): "there is no table of vetoed documents",
     ("index", "weights"): FREQUENCIES,
     ("service", "weights"): FREQUENCIES,
     ("index", "cluster"): "a chain that a document closes would change earlier answers",
