@@ -206,8 +206,9 @@ class SparkResult:
 
     `kept` has the columns of the input, `removed` (id, witness, similarity, exact), `rejected`
     (id, reason), `clusters` (id of the kept document, size) and `pairs` (a, b, similarity), and
-    `vetoed` has the documents that only `distinguish` or `unless` keeps; `why(id)` explains the decision about one document, `why(a, b)` how two compare. The DataFrames
-    can be read until `close()`, or until the end of a `with` block.
+    `vetoed` has the documents that only `distinguish` or `unless` keeps; `why(id)` explains the
+    decision about one document, `why(a, b)` how two compare. The DataFrames can be read until
+    `close()`, or until the end of a `with` block.
 
     Attributes:
         options: The options of the run, checked and complete, with the planes of its vectors.

@@ -8,15 +8,13 @@ run are DataFrames again, by ids of the original type.
 from __future__ import annotations
 
 import re
-import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
@@ -35,9 +33,8 @@ from neardup.corpus.columns import Source, convert_table, resolve_columns
 from neardup.corpus.documents import Columns
 from neardup.corpus.fields import JOINT, LIST, parts_of
 from neardup.corpus.inputs import InputOptions, find_inputs
-from neardup.corpus.jsonl import parse_lines
 from neardup.errors import UsageError
-from neardup.pipeline.backends.spark_failures import tag_errors, translate_spark_errors
+from neardup.pipeline.backends.spark_failures import translate_spark_errors
 from neardup.pipeline.backends.spark_ids import (
     ids_to_strings,
     require_ids,
@@ -54,8 +51,6 @@ LOCAL_SCHEME = "file://"
 """Without it a path belongs to the cluster's default file system."""
 GLOB_CHARACTERS = re.compile(r"[\[\]{}*?\\]")
 """Characters that Spark takes for wildcards in paths that it reads."""
-CHECKED_LINES = 1000
-"""Lines that are checked before the work begins: each field must be in one of them."""
 MAX_BROADCAST = 1_000_000
 """Ids of dropped rows that are sent to all tasks, instead of sorting all rows by id."""
 ID_TYPES = (BinaryType, DatetimeType, NumericType, StringType)
@@ -82,9 +77,7 @@ class DataFrameInput:
 
     def __post_init__(self) -> None:
         self.refuse_beside()
-        names = self.frame.columns
-        inner = [name for name in _list_inner_fields(self.frame.schema) if name not in names]
-        columns = resolve_columns(self.columns, [*names, *inner], self.called)
+        columns = resolve_columns(self.columns, self._fields, self.called)
         if columns.id is None:
             raise UsageError(
                 "rows that Spark reads have no order: give a column of unique ids with "
@@ -179,6 +172,15 @@ class DataFrameInput:
         ]
         return self._numbered().select(*named)
 
+    @property
+    def _fields(self) -> list[str]:
+        """The columns, and the fields inside of them."""
+        names = self.frame.columns
+        return [
+            *names,
+            *(name for name in _list_inner_fields(self.frame.schema) if name not in names),
+        ]
+
     def _numbered(self) -> DataFrame:
         """Return the frame with columns named by position: the user's names may need quotes."""
         return self.frame.toDF(*(f"c{place}" for place in range(len(self.frame.columns))))
@@ -197,7 +199,7 @@ class DataFrameInput:
 
     def _text(self) -> Column:
         """Return the texts; those of several columns joined, as `corpus.fields` does."""
-        names = parts_of(self.columns, "text", self.frame.columns)
+        names = parts_of(self.columns, "text", self._fields)
         if len(names) == 1:
             return self._find(names[0])[0]
         for name in names:
@@ -209,7 +211,6 @@ class DataFrameInput:
         parts = [self._find(name)[0] for name in names]
         joined = sql.concat_ws(JOINT, *(sql.when(part != "", part) for part in parts))
         return sql.when(sql.coalesce(*parts).isNotNull(), joined)
-
 
     def _vectors(self) -> Column:
         """Return the vectors as lists: those of Spark ML, too."""
@@ -231,76 +232,6 @@ def _list_inner_fields(kind: DataType, prefix: str = "") -> Iterator[str]:
             if prefix:
                 yield name
             yield from _list_inner_fields(field_.dataType, name)
-
-
-@dataclass(frozen=True)
-class JsonLinesInput(DataFrameInput):
-    """Lines of JSON, in a frame with one column, and the fields of them that are used."""
-
-    format = "jsonl"
-
-    def __post_init__(self) -> None:
-        self.refuse_beside()
-        object.__setattr__(self, "columns", replace(self.columns, id=self.columns.id or "id"))
-        line = sql.col(self.frame.columns[0])
-        written = sql.btrim(line, sql.lit(string.whitespace)) != ""
-        object.__setattr__(self, "frame", self.frame.select(line.alias("line")).where(written))
-        with translate_spark_errors("reading the inputs"):
-            first = self.frame.limit(CHECKED_LINES).toArrow().column("line")
-        parse_lines(_join_lines(first), True, self.columns, self.called)
-
-    @property
-    def id_type(self) -> DataType:
-        return StringType()
-
-    @property
-    def written(self) -> Columns:
-        return self.columns
-
-    def write(self, folder: Path) -> None:
-        """Write the lines, unchanged, to files in the order of their ids."""
-        named = self._named()
-        rows = named.repartitionByRange("id").sortWithinPartitions("id", "line")
-        with translate_spark_errors("reading the documents"):
-            rows.select("line").write.text(f"{LOCAL_SCHEME}{folder}", lineSep="\n")
-            require_ids(named.select("id"), named.where("usable AND id IS NULL").count())
-
-    def ids(self, folder: Path) -> DataFrame:  # noqa: ARG002 (the lines have them)
-        return self._named().select("id")
-
-    def _named(self) -> DataFrame:
-        return self.frame.mapInArrow(
-            _NameLines(self.columns), "line string, id string, usable boolean"
-        )
-
-    def keep_rows(self, run: DataFrameRun) -> DataFrame:
-        kept = LOCAL_SCHEME + GLOB_CHARACTERS.sub(r"\\\g<0>", str(run.folder / RUN / "kept"))
-        lines = self.frame.sparkSession.read.text(kept, lineSep="\n", recursiveFileLookup=True)
-        return lines.withColumnRenamed("value", "line")
-
-
-class _NameLines:
-    """In a task: return lines with their ids, and whether they can be documents."""
-
-    def __init__(self, columns: Columns) -> None:
-        # Also a line whose vector will be rejected needs an id: the dimension is not known yet.
-        self._columns = replace(columns, vectors=None)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with tag_errors():
-            for batch in batches:
-                lines = batch.column("line")
-                block = _join_lines(lines)
-                documents = parse_lines(block, False, self._columns, Source(""))
-                usable = [row not in documents.rejected for row in range(len(documents))]
-                ids = pc.cast(documents.ids, pa.string())
-                yield pa.RecordBatch.from_arrays(
-                    [lines, ids, pa.array(usable)], names=["line", "id", "usable"]
-                )
-
-
-def _join_lines(lines: pa.Array | pa.ChunkedArray) -> bytes:
-    return b"\n".join(lines.cast(pa.binary()).to_pylist())  # Spark does not check UTF-8
 
 
 DOCUMENTS, EARLIER, RUN = "documents", "earlier", "run"

@@ -33,9 +33,9 @@ from neardup.pipeline.backends.spark_dataframes import (
     RUN,
     DataFrameInput,
     DataFrameRun,
-    JsonLinesInput,
 )
 from neardup.pipeline.backends.spark_failures import translate_spark_errors
+from neardup.pipeline.backends.spark_json_lines import JsonLinesInput
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES
 from neardup.pipeline.record import FinishedRun, StageClock
