@@ -12,6 +12,9 @@ SOURCES = ROOT / "clients/java/src"
 TABLES = ROOT / "src/neardup/text"
 
 
+STRICT = ("-Xlint:all,-path,-classfile", "-Werror")
+
+
 def jdk(tool: str) -> str:
     """Return the path of a tool of the JDK."""
     home = os.environ.get("JAVA_HOME")
@@ -22,7 +25,16 @@ def jdk(tool: str) -> str:
 
 def compile_java(folder: Path, *sources: Path, classpath: str = "") -> Path:
     """Compile sources, of which any warning is an error, and return the folder of the classes."""
-    run(jdk("javac"), "-Xlint:all,-path,-classfile", "-Werror", "-cp", classpath, "-d", folder, *sources)
+    run(
+        jdk("javac"),
+        "-Xlint:all,-path,-classfile",
+        "-Werror",
+        "-cp",
+        classpath,
+        "-d",
+        folder,
+        *sources,
+    )
     return folder
 
 
