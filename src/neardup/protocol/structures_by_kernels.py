@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.corpus.documents import Documents, make_strings
 from neardup.formats.filters import save_filter
-from neardup.hash_ring import HashRing, position_of
+from neardup.hash_ring import HashRing, count_points, points_of, position_of
 from neardup.lsh.planes import Planes
 from neardup.membership.bloom import BloomFilter, CountingBloomFilter
 from neardup.membership.cuckoo import CuckooFilter
@@ -65,11 +65,13 @@ def of_filter(given: Given) -> Expected:
 
 def ring(given: Given) -> Expected:
     weights = dict(given["nodes"])
-    made = HashRing(weights, given["vnodes"], weights)
-    points = made._filled()
+    vnodes = given["vnodes"]
+    made = HashRing(weights, vnodes, weights)
+    points = [points_of(name, count_points(vnodes, weight)) for name, weight in weights.items()]
+    positions = np.sort(np.concatenate(points))
     return {
-        "points": len(points.positions),
-        "first_points": words16(points.positions[:4].tolist()),
+        "points": len(positions),
+        "first_points": words16(positions[:4].tolist()),
         "positions": words16(position_of(key) for key in given["keys"]),
         "nodes": [made.nodes(key, len(weights)) for key in given["keys"]],
         "shares": made.distribution(),
