@@ -418,7 +418,7 @@ class VectorOptions(TypedDict, total=False):
         Option(
             "With --vectors or --also: the vector that is subtracted from all, an .npy file; none "
             "subtracts nothing.",
-            otherwise="their mean; of an index that is made empty, nothing is subtracted",
+            otherwise="their mean; none without any yet",
             metavar="FILE",
         ),
     ]

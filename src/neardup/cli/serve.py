@@ -256,7 +256,13 @@ def serve(
     except SpecMismatch as error:  # the options don't fit the index: of a command, that is usage
         raise UsageError(str(error)) from None
     options = matching | given_options(
-        {"memory": budget, "keep_texts": texts, "within": within, "dimension": dimension, "key": key}
+        {
+            "memory": budget,
+            "keep_texts": texts,
+            "within": within,
+            "dimension": dimension,
+            "key": key,
+        }
     )
     supplied = supplied_key(api_key_file)
     guarded = check_access(data, host, proxy, log, supplied)
