@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import urllib.request
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import WRITERS, neardup, process, table, write_jsonl
+from support.running import running
 from support.vector_definition import ASKED, Row, Signals, rows_of
 
 import neardup as library
@@ -211,3 +213,18 @@ def test_files_are_added_from_python(tmp_path: Path) -> None:
         assert again.counts["removed"] == 20
         with pytest.raises(ParameterError, match=r"cosine 0.9, not 0.8"):
             library.add_files(index, given, tmp_path / "other", also="v:0.8")
+
+
+def test_service_makes_an_index_with_vectors(tmp_path: Path) -> None:
+    asked = ("--vectors", "v", "--cosine", "0.9", "--dimension", "3", "--centre", "none")
+    with running(tmp_path / "ix", *asked) as service:
+        service.event("ready")
+        answers = []
+        for id, vector in (("a", EAST), ("b", [1.0, 0.1, 0.0])):
+            body = json.dumps({"id": id, "vector": vector}).encode()
+            request = urllib.request.Request(
+                f"{service.url}/v1/documents", body, {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request) as answer:
+                answers.append(json.load(answer)["duplicate_of"])
+    assert answers == [None, "a"]

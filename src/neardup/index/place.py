@@ -81,7 +81,7 @@ def check_settings(
     """Raise the errors of `Index.open` that need no documents, in a moment; write nothing."""
     if is_redis(place):
         address = RedisAddress.parse(str(place))
-        open_servers.check_settings(address, key, options, keep_texts, within)
+        open_servers.check_settings(address, key, options, keep_texts, within, dimension)
     else:
         refuse_url(place)
         open_index.check_settings(Path(place), key, options, keep_texts, within, dimension)
