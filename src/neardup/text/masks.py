@@ -30,7 +30,7 @@ from neardup.text.arrays import view_strings
 from neardup.text.characters import character_table
 from neardup.text.html import strip_markup
 from neardup.text.numbers import digit_zeros
-from neardup.text.regular_rules import RuleTable, compile_rules
+from neardup.text.regular_rules import DEAD, RuleTable, compile_rules
 
 # In the order of the numbers that kernels/masks.py gives them.
 SYMBOLS = [*(chr(code).lower() for code in range(128)), LETTER, ALONE, MARK, SPACE, OTHER]
@@ -80,13 +80,18 @@ def _rules(mask: str) -> tuple[NDArray[np.generic], ...]:
     table = compile_rules([rule.pattern for rule in rules], SYMBOLS, told_apart)
     size = max(len(rule.placeholder) for rule in rules)
     padded = b"".join(rule.placeholder.encode().ljust(size) for rule in rules)
+    barred = np.stack([_columns_of(table, rule.barred) for rule in rules])
+    begins = table.transitions[table.starts] != DEAD
+    # Behind each column, and at the beginning of a text.
+    possible = np.vstack([(1 - barred.T) @ begins, begins.sum(axis=0)[None]]) > 0
     flags = _columns_of(table, ASCII_WORD) * ENDS_WORD | _columns_of(table, WORD) * CONTINUES_WORD
     return (
         table.columns,
         table.transitions,
         table.accepting,
         table.starts,
-        np.stack([_columns_of(table, rule.barred) for rule in rules]),
+        barred,
+        possible.astype(np.uint8),
         np.array([rule.guarded for rule in rules], np.uint8),
         flags.astype(np.uint8),
         np.frombuffer(padded, np.uint8).reshape(len(rules), size),
