@@ -48,7 +48,15 @@ from neardup.option_table import (
 from neardup.sketch.bbit import collision_chance, unpack_slots
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
-from neardup.spec import FAMILIES, WEIGHTED, Spec, check_choice, check_number, check_whole, join_masks
+from neardup.spec import (
+    FAMILIES,
+    WEIGHTED,
+    Spec,
+    check_choice,
+    check_number,
+    check_whole,
+    join_masks,
+)
 from neardup.text.html import require_html_library
 from neardup.vector_signal import (
     MEASURE_OF,

@@ -257,7 +257,7 @@ class Spec:
         )
 
     @property
-    def reading(self) -> dict[str, str]:
+    def reading(self) -> dict[str, Any]:
         """The fields that decide which words a text has: name -> value."""
         return {name: getattr(self, name) for name in READING}
 

@@ -16,8 +16,8 @@ from typing import Final
 from neardup.reference.text import digit_value, kind
 
 LETTER, ALONE, MARK, SPACE, OTHER = "é", "一", "\u0301", "\u00a0", "¿"
-"""What stands for the characters beyond ASCII: letters, characters of scripts without spaces, marks,
-white space, and all others."""
+"""What stands for the characters beyond ASCII: letters, characters of scripts without spaces,
+marks, white space, and all others."""
 UNITS_OF_DATES: Final = "年月日년월일"
 """The characters beyond ASCII that the rules name."""
 ASCII_WORD: Final = "0123456789_abcdefghijklmnopqrstuvwxyz"
@@ -43,7 +43,9 @@ _NAMED = (
     f"{_DAY}{_TH}{_GAP}{_NAME}{_GAP}{_YEAR}|{_NAME}{_GAP}{_DAY}{_TH}({_GAP}{_YEAR})?|"
     f"{_NAME}{_GAP}{_YEAR}"
 )
-_EAST_ASIAN = f"([0-9]{{2,4}}[年년] ?)?{_MONTH}[月월] ?{_DAY}[日일]|[0-9]{{2,4}}[年년] ?{_MONTH}[月월]"
+_EAST_ASIAN = (
+    f"([0-9]{{2,4}}[年년] ?)?{_MONTH}[月월] ?{_DAY}[日일]|[0-9]{{2,4}}[年년] ?{_MONTH}[月월]"
+)
 _TIME = (
     r"([01]?[0-9]|2[0-4]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
     rf"([ {SPACE}]?[ap]\.?m\.?)?([ {SPACE}]?(z|utc|gmt|[+-][0-9]{{2}}:?[0-9]{{2}}))?"
@@ -82,9 +84,7 @@ class MaskRule:
 
 MASKS: Final = (
     MaskRule("urls", rf"((https?|ftps?)://|www\.){_OF_URL}*{_END_OF_URL}"),
-    MaskRule(
-        "emails", r"[a-z0-9._%+-]+@[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}", barred=WORD + LOCAL
-    ),
+    MaskRule("emails", r"[a-z0-9._%+-]+@[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}", barred=WORD + LOCAL),
     MaskRule(
         "dates",
         f"({_WEEKDAY}{_GAP})?({_DATE}((t|{_GAP}){_TIME})?|{_CLOCKED})|{_TIME}",
