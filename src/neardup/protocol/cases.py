@@ -9,6 +9,12 @@ from typing import Any, Final
 
 from neardup.protocol.examples import FormatExample, is_valid, word16, words16
 from neardup.protocol.hostile_texts import HOSTILE, pseudo_text
+from neardup.protocol.structure_cases import (
+    filter_cases,
+    group_cases,
+    ring_cases,
+    vector_cases,
+)
 from neardup.reference.hashes import key_id, mix
 from neardup.reference.serialised import sealed, sketch_bytes
 from neardup.spec import PROFILES, Spec
@@ -139,6 +145,7 @@ def sketch_cases() -> Iterator[FormatExample]:
         ({"slots": 128, "sketch": "simhash"}, {"distance": 2, "blocks": 5}),
         ({"slots": 8, "sketch": "bottomk"}, {"spare": 3}),
         ({"slots": 64, "sketch": "bottomk"}, {"spare": 0}),
+        ({"slots": 128, "sketch": "hyperloglog"}, {}),
     ]
     fields += [({"slots": 13, "bits": bits}, tables) for bits in (1, 2, 4, 8, 16)]
     fields += [({"slots": 13, "bits": 2, "family": "affine-m61"}, tables)]
@@ -156,6 +163,8 @@ def sketch_cases() -> Iterator[FormatExample]:
         for count in (0, 1, 3):
             elements = {"elements": words16(mix(n + 1) for n in range(count))}
             yield FormatExample("sketch", f"{name}, {count} elements", given | elements)
+    given = spoken(sketch="oneperm", slots=700) | tables | {"elements": words16([mix(1)])}
+    yield FormatExample("sketch", "more empty slots than shifts fill at once", given)
     for profile in PROFILES:
         given = spoken(profile=profile, slots=8) | tables | {"text": HOSTILE["look-alikes"]}
         yield FormatExample("document", f"look-alikes, {profile}", given)
@@ -198,5 +207,9 @@ FILES: Final[dict[str, Callable[[], Iterator[FormatExample]]]] = {
     "documents": document_cases,
     "sketches": sketch_cases,
     "bands": band_cases,
+    "filters": filter_cases,
+    "rings": ring_cases,
+    "planes": vector_cases,
+    "groups": group_cases,
 }
 """File -> its examples, in their order."""
