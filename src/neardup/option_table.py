@@ -263,6 +263,15 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
             metavar="WHAT",
         ),
     ]
+    mask: Annotated[
+        str | Iterable[str] | None,
+        Option(
+            "Replace these by a placeholder when documents are compared, so that texts that differ "
+            "in nothing else are equal: numbers, dates, urls, emails; several with commas.",
+            otherwise="nothing",
+            metavar="WHAT",
+        ),
+    ]
     preset: Annotated[
         PresetName | None,
         Option(
