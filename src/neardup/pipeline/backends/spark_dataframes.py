@@ -81,7 +81,7 @@ class DataFrameInput:
         if columns.id is None:
             raise UsageError(
                 "rows that Spark reads have no order: give a column of unique ids with "
-                f"{self.called.option.format('id')}"
+                f"{self.called.name_option('id')}"
             )
         object.__setattr__(self, "columns", columns)
         if not isinstance(self.id_type, ID_TYPES):
@@ -157,7 +157,7 @@ class DataFrameInput:
         return self._numbered().withColumn(name, self._find(self.columns.id or "")[0])
 
     def _require_ids(self, folder: Path) -> None:
-        """Raise UsageError unless every document has an id, and unless it is unique if it must be."""
+        """Raise UsageError unless every document has an id, its own or that of its rows."""
         documents = read_parquet(self.frame.sparkSession, folder)
         contents = [name for name in ("text", "vectors") if name in documents.columns]
         usable = " AND ".join(f"{name} IS NOT NULL" for name in contents)
@@ -217,7 +217,7 @@ class DataFrameInput:
             if not isinstance(kind := self._find(name)[1], StringType):
                 raise UsageError(
                     f"{self.called.name}: column {name!r} is {kind.simpleString()}, not text: "
-                    f"choose another with {self.called.option.format('text')}"
+                    f"choose another with {self.called.name_option('text')}"
                 )
         parts = [self._find(name)[0] for name in names]
         joined = sql.concat_ws(JOINT, *(sql.when(part != "", part) for part in parts))
