@@ -463,7 +463,9 @@ class MatchingOptions(OnlineOptions, total=False):
     ]
 
 
-class PlanOptions(ThresholdOptions, ShingleOptions, SignatureOptions, BandOptions, total=False):
+class PlanOptions(
+    ThresholdOptions, ShingleOptions, SignatureOptions, BandOptions, VectorOptions, total=False
+):
     """What a plan is asked for, and what of the operating point is decided already."""
 
 
@@ -505,10 +507,9 @@ _VECTORS = (
     "neardup.Index.open only"
 )
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
-_UNPLANNED: Final = dict.fromkeys(
-    VectorOptions.__annotations__,
-    "a plan is of texts: neardup dedup --dry-run plans for vectors, by a sample of them",
-)
+_UNPLANNED: Final = {
+    "embed": "a plan calls no function: give a sample with its vectors, by --also COLUMN:T"
+}
 _UNTUNED: Final = dict.fromkeys(
     VectorOptions.__annotations__,
     "trials are of texts: neardup evaluate says which cosine is best by labels, and neardup dedup "
