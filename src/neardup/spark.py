@@ -33,9 +33,9 @@ from neardup.wording import (
     format_example,
     format_largest_clusters,
     format_method,
+    format_reading,
     format_second_signal,
     format_sources,
-    format_strip,
     format_undated,
     format_vetoed,
 )
@@ -417,8 +417,7 @@ class SparkResult:
             lines.append(format_vetoed(vetoed, options))
         if decisions := self.record.get("decisions"):
             lines.append(format_decisions(decisions))
-        if str(options.strip):
-            lines.append(format_strip(options.strip, 0))
+        lines += format_reading(options, 0)
         lines += format_sources(self.record.get("sources"))
         if undated := counts.get("undated"):
             lines.append(format_undated(undated, options))
