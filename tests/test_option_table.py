@@ -47,6 +47,7 @@ OTHER_MEANING = {
     "neardup tune": {"slots", "bands", "verify", "bits"},  # axes of the sweep
     "neardup.tune": {"slots", "bands", "verify", "bits"},
     "neardup serve": {"limit"},  # limits of the service
+    "neardup spec": {"vectors"},  # test vectors of the format
 }
 """Parameters that have the name of an option, and are not it."""
 FUNCTIONS = {
