@@ -36,7 +36,7 @@ export class Spec {
         continue;
       }
       if (!(name in DEFAULTS)) {
-        throw new ParameterError(`${unsupported(name, fields[name])}`);
+        throw new ParameterError(unsupported(name, fields[name]));
       }
     }
     Object.assign(this, DEFAULTS, pick(fields));
@@ -67,8 +67,7 @@ export class Spec {
   static fromJSON(text) {
     let values;
     try {
-      // A seed may have more digits than a number of JavaScript.
-      values = JSON.parse(text.replace(/("seed"\s*:\s*)([0-9]+)/, '$1"$2"'));
+      values = parseWithSeeds(text);
     } catch (error) {
       throw new FormatError(`not a specification: ${error.message}`);
     }
@@ -114,6 +113,11 @@ export class Spec {
       );
     }
   }
+}
+
+/** Parse JSON with seeds as strings: they may have more digits than a number of JavaScript. */
+export function parseWithSeeds(text) {
+  return JSON.parse(text.replace(/("seed"\s*:\s*)([0-9]+)/g, '$1"$2"'));
 }
 
 function pick(fields) {
