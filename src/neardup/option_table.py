@@ -498,8 +498,11 @@ _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
 _COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
+_IN_A_COLUMN = "executors can embed texts: add a column of their vectors to the DataFrame"
+
 _VECTORS = (
-    "vectors are compared by neardup dedup, neardup.dedup, dedup_files and neardup.Index.open only"
+    "vectors are compared by neardup dedup, neardup.dedup, dedup_files, neardup.spark.dedup and "
+    "neardup.Index.open only"
 )
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
 _UNPLANNED: Final = dict.fromkeys(
@@ -515,7 +518,7 @@ _UNTUNED: Final = dict.fromkeys(
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
-    "neardup.spark.dedup": Place(MatchingOptions, excluded=_NO_VECTORS),
+    "neardup.spark.dedup": Place(MatchingOptions, excluded={"embed": _IN_A_COLUMN}),
     "neardup.evaluate": Place(MatchingOptions, excluded={"embed": _COLUMN}),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS

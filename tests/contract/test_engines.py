@@ -110,7 +110,6 @@ UNSUPPORTED: dict[tuple[str, str], str] = {
     ("service", "keep"): ONE_AT_A_TIME,
     ("index", COLUMN): ONE_COLUMN,
     ("service", COLUMN): ONE_COLUMN,
-    ("Spark DataFrames", "distinguish"): "there is no table of vetoed documents",
     ("index", "weights"): FREQUENCIES,
     ("service", "weights"): FREQUENCIES,
     ("index", "cluster"): "a chain that a document closes would change earlier answers",
@@ -131,7 +130,7 @@ WITHOUT_VETOED = ("index", "redis", "increments", "service")
 slow = pytest.mark.slow
 ALWAYS = {
     "Spark files": ("within, max",),
-    "Spark DataFrames": ("limit 2, hot buckets",),
+    "Spark DataFrames": ("limit 2, hot buckets", "several columns"),
     "increments": ("the usual", "limit 2, hot buckets", "several columns"),
     "redis": ("the usual", "limit 1", "limit 2, hot buckets", "numbers, within", "simhash"),
 }
@@ -262,7 +261,7 @@ def test_engine_gives_the_definition_s_answer(
         rejected += len(want.rejected)
         vetoed += len(want.vetoed)
         assert len(want.kept) > 3
-    assert removed > 15 and rejected, "or this has seen nothing"
+    assert removed > 10 and rejected, "or this has seen nothing"
     assert vetoed > 5 or "distinguish" not in question
 
 

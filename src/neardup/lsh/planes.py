@@ -168,6 +168,19 @@ class VectorCounts:
             self._sums += other._sums
             self._sample(other._hashes, other.sample)
 
+    def scaled_to(self, documents: int) -> VectorCounts:
+        """Return about what more vectors like these would have counted; of fewer, these counts.
+
+        Args:
+            documents: How many vectors there are.
+        """
+        more = VectorCounts()
+        more.merge(self)
+        if documents > self.documents > 0:
+            more.documents = documents
+            more._sums = np.rint(self._sums * (documents / self.documents)).astype(np.int64)
+        return more
+
     def centre(self, dimension: int) -> NDArray[np.int16]:
         """Return the mean of the quantised vectors, rounded; zeros if they are few.
 
@@ -241,6 +254,22 @@ class PlanePrediction(Meeting):
         """The number of pairs below the threshold that share a bucket."""
         pairs = self.documents * (self.documents - 1) / 2
         return pairs * self.around.others.meet(self.planes.bands, self.planes.rows)
+
+    @property
+    def compared(self) -> float:
+        """The pairs below the threshold that share a bucket, for each document."""
+        return self.candidates / max(self.documents, 1)
+
+    @property
+    def members(self) -> float:
+        """The buckets of a document that it shares with one below the threshold."""
+        one_band = self.around.others.meet(1, self.planes.rows)
+        return self.planes.bands * -math.expm1(-self.documents * one_band)
+
+    @property
+    def met(self) -> float:
+        """The share of the documents that share a bucket with one below the threshold."""
+        return -math.expm1(-2.0 * self.compared)
 
     @property
     def key_seconds(self) -> float:

@@ -116,15 +116,16 @@ def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:
     return table_keys(sig, [(bands, rows)])
 
 
-def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]]) -> list[int]:
+def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]], width: int = 32) -> list[int]:
     """Return the band keys of several tables, given as (bands, rows).
 
-    Bands are numbered across the tables, and each has slots of its own.
+    Bands are numbered across the tables, and each has slots of its own, of 32 or 64 bits.
     """
+    word = "I" if width == 32 else "Q"
     sizes = [rows for bands, rows in curves for _ in range(bands)]
     starts = [sum(sizes[:band]) for band in range(len(sizes))]
     return [
-        xxh64(pack(f"<{rows}I", *sig[start : start + rows]), band)
+        xxh64(pack(f"<{rows}{word}", *sig[start : start + rows]), band)
         for band, (start, rows) in enumerate(zip(starts, sizes, strict=True))
     ]
 
