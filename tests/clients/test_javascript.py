@@ -90,7 +90,7 @@ def test_signatures_are_those_of_the_reference(
 def test_every_character_is_folded_and_classified_alike(
     javascript: JavaScript, profile: str
 ) -> None:
-    """Each between letters and after a mark that may combine with it. (Planes 4 to 13 are empty.)"""
+    """Each between letters, and after a mark that may combine with it; planes 4 to 13 are empty."""
     spec = Spec.of("word:3", profile=profile, slots=1)
     codes = [*range(0xD800), *range(0xE000, 0x33000), *range(0xE0000, 0xE0400), 0x10FFFF]
     parts = [codes[at : at + 0x2000] for at in range(0, len(codes), 0x2000)]

@@ -1,7 +1,7 @@
 """The JavaScript client, in a Node process that answers one request after the other.
 
-    with JavaScript() as client:
-        client.ask("sketch", spec=Spec().canonical, text="...")
+with JavaScript() as client:
+    client.ask("sketch", spec=Spec().canonical, text="...")
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ export class CharacterTable {
     this.places = new Uint16Array(CODES / BLOCK);
     for (let n = 0; n < this.places.length; n++) {
       const block = this.packed.subarray(BLOCK * n, BLOCK * (n + 1));
-      const key = block.every((entry) => entry === block[0]) ? block[0] : block.join();
+      const key = isUniform(block) ? block[0] : block.join();
       if (!numbers.has(key)) {
         numbers.set(key, numbers.size);
         blocks.push(...block);
@@ -172,6 +172,14 @@ export class CharacterTable {
     this.folds = Int32Array.from(this.folds);
     delete this.packed;
   }
+}
+
+function isUniform(block) {
+  let at = 1;
+  while (at < block.length && block[at] === block[0]) {
+    at++;
+  }
+  return at === block.length;
 }
 
 function pack(letter, range) {

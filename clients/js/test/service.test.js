@@ -42,7 +42,7 @@ test("a text is not sent, its signature is", async () => {
   await withServer(accept, async (address, requests) => {
     const service = await Service.open(`${address}/dedup/`, { key: "secret" });
     assert.deepEqual(service.spec, SPEC);
-    await service.check(TEXT, { within: "letters" });
+    await service.check(TEXT, { within: "mail" });
     await service.add({ id: "a/b", text: TEXT, metadata: { year: 2024 } }, { replace: true });
     await service.document("a/b");
     const [, check, add, get] = requests;
@@ -52,7 +52,7 @@ test("a text is not sent, its signature is", async () => {
       slots: Buffer.from(made.slotBytes).toString("base64"),
       content: made.content,
     };
-    assert.deepEqual(JSON.parse(check.body), { signature, within: "letters" });
+    assert.deepEqual(JSON.parse(check.body), { signature, within: "mail" });
     assert.deepEqual(JSON.parse(add.body), {
       documents: [{ id: "a/b", metadata: { year: 2024 }, signature }], replace: true,
     });
