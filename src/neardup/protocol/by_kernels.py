@@ -19,6 +19,7 @@ from neardup.keys import Key, make_hasher, require_key, seeded
 from neardup.lsh.bands import Bands
 from neardup.lsh.blocks import Blocks
 from neardup.lsh.curve import Curve
+from neardup.protocol import structures_by_kernels
 from neardup.protocol.examples import (
     Compute,
     Expected,
@@ -32,6 +33,7 @@ from neardup.protocol.examples import (
 )
 from neardup.sketch.base import mix_hashes, pack_sketch
 from neardup.sketch.bottomk import BottomK
+from neardup.sketch.hyperloglog import HyperLogLog
 from neardup.sketch.minhash import MinHash, fill_slots, mergeable
 from neardup.sketch.simhash import SimHash
 from neardup.sketch.weighted import WeightedMinHash, weighted_signatures
@@ -179,12 +181,19 @@ def bottomk(bag: Hashes, spec: Spec, key: Key | None, given: Given) -> Expected:
     return {"values": words16(sketch.values.tolist()), "bytes": sketch.to_bytes().hex()}
 
 
+def hyperloglog(bag: Hashes, spec: Spec, key: Key | None, _given: Given) -> Expected:
+    sketch = HyperLogLog(spec=spec, key=key)
+    sketch.update_hashes(bag)
+    return {"bytes": sketch.to_bytes().hex()}
+
+
 SKETCHES: Final[dict[str, Callable[[Hashes, Spec, Key | None, Given], Expected]]] = {
     "minhash": minhash,
     "oneperm": minhash,
     "weighted": weighted_minhash,
     "simhash": simhash,
     "bottomk": bottomk,
+    "hyperloglog": hyperloglog,
 }
 """Sketch -> what is computed of the shingles of a document, with repeats."""
 
@@ -250,5 +259,6 @@ COMPUTE: Final[dict[str, Compute]] = {
     "similarity": similarity,
     "bands": bands,
     "read": read,
+    **structures_by_kernels.COMPUTE,
 }
 """Kind of example -> its computation, as in `by_reference.py`."""

@@ -9,6 +9,7 @@ from struct import pack
 from typing import Final
 
 from neardup import reference
+from neardup.protocol import structures_by_reference
 from neardup.protocol.examples import (
     Compute,
     Expected,
@@ -22,7 +23,7 @@ from neardup.protocol.examples import (
     words16,
 )
 from neardup.reference import hashes, sketches, weighted
-from neardup.reference.serialised import read_slots, sketch_bytes, xxh3_64
+from neardup.reference.serialised import hyperloglog_bytes, read_slots, sketch_bytes, xxh3_64
 from neardup.spec import UNICODE, VERSION, Spec
 
 
@@ -138,12 +139,19 @@ def bottomk(bag: Sequence[int], spec: Spec, key: bytes, given: Given) -> Expecte
     return {"values": words16(kept), "bytes": sketch_bytes(spec, payload).hex()}
 
 
+def hyperloglog(bag: Sequence[int], spec: Spec, _key: bytes, _given: Given) -> Expected:
+    registers = sketches.registers(set(bag), spec.slots)
+    payload = hyperloglog_bytes(registers) if bag else b""
+    return {"bytes": sketch_bytes(spec, payload).hex()}
+
+
 SKETCHES: Final[dict[str, Callable[[Sequence[int], Spec, bytes, Given], Expected]]] = {
     "minhash": minhash,
     "oneperm": minhash,
     "weighted": weighted_minhash,
     "simhash": simhash,
     "bottomk": bottomk,
+    "hyperloglog": hyperloglog,
 }
 """Sketch -> what is computed of the shingles of a document, with repeats."""
 
@@ -203,5 +211,6 @@ COMPUTE: Final[dict[str, Compute]] = {
     "similarity": similarity,
     "bands": bands,
     "read": read,
+    **structures_by_reference.COMPUTE,
 }
 """Kind of example -> its computation."""

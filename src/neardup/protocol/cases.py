@@ -9,6 +9,12 @@ from typing import Any, Final
 
 from neardup.protocol.examples import FormatExample, is_valid, word16, words16
 from neardup.protocol.hostile_texts import HOSTILE, pseudo_text
+from neardup.protocol.structure_cases import (
+    filter_cases,
+    group_cases,
+    ring_cases,
+    vector_cases,
+)
 from neardup.reference.hashes import key_id, mix
 from neardup.reference.serialised import sealed, sketch_bytes
 from neardup.spec import PROFILES, Spec
@@ -139,6 +145,7 @@ def sketch_cases() -> Iterator[FormatExample]:
         ({"slots": 128, "sketch": "simhash"}, {"distance": 2, "blocks": 5}),
         ({"slots": 8, "sketch": "bottomk"}, {"spare": 3}),
         ({"slots": 64, "sketch": "bottomk"}, {"spare": 0}),
+        ({"slots": 128, "sketch": "hyperloglog"}, {}),
     ]
     fields += [({"slots": 13, "bits": bits}, tables) for bits in (1, 2, 4, 8, 16)]
     fields += [({"slots": 13, "bits": 2, "family": "affine-m61"}, tables)]
@@ -198,5 +205,9 @@ FILES: Final[dict[str, Callable[[], Iterator[FormatExample]]]] = {
     "documents": document_cases,
     "sketches": sketch_cases,
     "bands": band_cases,
+    "filters": filter_cases,
+    "rings": ring_cases,
+    "planes": vector_cases,
+    "groups": group_cases,
 }
 """File -> its examples, in their order."""

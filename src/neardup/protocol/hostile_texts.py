@@ -25,6 +25,8 @@ HOSTILE: Final[dict[str, str]] = {
     "excluded from composition": "\u0958 \u0915\u093c \u2adc \u2add\u0338 \ufb1d \u05d9\u05b4",
     "singletons": "\u2126 \u212a \u2000 \u0340 \u0374 \u1f71",
     "Hangul": "\ud55c\uad6d\uc5b4 \u1112\u1161\u11ab\u1100\u116e\u11a8 \uac00\u11a8 \uac01\u11a8",
+    "edges of Hangul": "\uac00\u11a7 \uac00\u11c3 \u1100\u1176 \u1113\u1161 \ud7a3\u11a8 "
+    "\u1112\u1175\u11c2 \u1112\u1175 \uac01\u11a8 \u1100\u1160 \u10ff\u1161 \ud7a4",
     "Hangul, compatibility and half-width": "\u314e\u314f\u3134 \uffbe\uffc2\uffa4 \u115f\u1160",
     "final sigma": "ΟΔΥΣΣΕΥΣ ὈΔΥΣΣΕΎΣ οδυσσευς Σ ΑΣ. ΑΣΑ",
     "Turkish i": "İstanbul ISTANBUL ıI i\u0307 I\u0307",

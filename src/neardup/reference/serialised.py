@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from struct import pack, unpack_from
 
 from neardup.errors import NeardupError
@@ -142,3 +144,24 @@ def read_slots(data: bytes) -> tuple[str, list[int]]:
     size = spec.width // 8
     slots = [payload[at : at + size] for at in range(0, len(payload), size)]
     return text, [int.from_bytes(slot, "little") for slot in slots]
+
+
+def hyperloglog_bytes(registers: Sequence[int]) -> bytes:
+    """Return registers in the updatable form of Apache DataSketches, marked as out of order."""
+    power = len(registers).bit_length() - 1
+    front = bytes([10, 1, 7, power, 0, 0x30, 0, 10])
+    low = sum(2.0**-value for value in registers if value < 32)
+    high = sum(2.0**-value for value in registers if value >= 32)
+    zeros = registers.count(0)
+    return front + pack("<dddII", 0.0, low, high, zeros, 0) + bytes(registers)
+
+
+def filter_file(kind: str, parameters: dict[str, int], array: tuple[str, str, bytes]) -> bytes:
+    """Return the file of a filter with one array: its name, its type and its bytes."""
+    name, form, data = array
+    size = len(data) // int(form[2])
+    described = {"name": name, "type": form, "size": size, "at": 0, "xxh3_64": xxh3_64(data)}
+    header = {"kind": kind, "parameters": parameters, "arrays": [described]}
+    text = json.dumps(header, sort_keys=True).encode("ascii")
+    front = sealed(pack("<8sII", b"ndfilter", 1, len(text)) + text)
+    return front + bytes(-len(front) % 64) + data
