@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 import unicodedata
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from support.javascript import JavaScript
+from support.javascript import CLIENT, JavaScript, run_node
 from support.running import Running, running
 
 from neardup.spec import Spec
@@ -95,3 +97,21 @@ def test_errors_of_the_service_name_the_cause(service: Running) -> None:
         assert (refused["error"], refused["code"]) == ("ServiceError", "not_found")
         grouped = javascript.ask("check", text="one two", options={"within": "en"})
         assert (grouped["error"], grouped["code"]) == ("ServiceError", "parameter_error")
+
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```js\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^console\.log\(.*\); // (.*)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["docs/clients.md", "clients/js/README.md"])
+def test_examples_print_what_they_say(service: Running, tmp_path: Path, page: str) -> None:
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules/neardup").symlink_to(CLIENT)
+    blocks = BLOCK.findall((ROOT / page).read_text("utf-8"))
+    assert any("Service.open" in block for block in blocks)
+    for block in blocks:
+        script = tmp_path / "example.mjs"
+        script.write_text(block.replace("http://127.0.0.1:8080", service.url))
+        run = run_node(script)
+        assert run.stdout.splitlines() == PRINTED.findall(block), run.stderr
