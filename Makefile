@@ -13,7 +13,7 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup java redis node browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
-	bench-online bench-redis bench-review bench-spark bench-vectors demo docs release pictures clean
+	bench-online bench-redis bench-review bench-spark bench-vectors bench-clients demo docs release pictures clean
 
 setup: .venv/ready java redis node browser promtool
 
@@ -28,16 +28,17 @@ setup: .venv/ready java redis node browser promtool
 	$(INSTALL) --editable ".[dev]"
 	touch $@
 
-# The tests of the Spark engine need Java 17 or later. Newer Debians have another one by default.
+# The tests of the Spark engine need Java 17 or later, those of clients/java also its compiler. Newer
+# Debians have another version by default.
 java:
-	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then \
+	@if [ -x "$$JAVA_HOME/bin/javac" ] || command -v javac >/dev/null; then \
 		true; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
-		{ apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless || \
-		  apt-get install -y -qq --no-install-recommends default-jre-headless; } >/dev/null; \
+		{ apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless || \
+		  apt-get install -y -qq --no-install-recommends default-jdk-headless; } >/dev/null; \
 	else \
-		echo "no Java: make test needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; \
+		echo "no JDK: make test needs javac 17 or later (Debian: apt-get install openjdk-17-jdk-headless)"; \
 	fi
 
 # The tests of the index on Redis start servers of their own: the package's service need not run.
@@ -154,7 +155,7 @@ interleavings: setup
 	$(PYTEST) tests/index/redis_store/test_interleavings.py --hypothesis-profile interleavings
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-review bench-spark bench-vectors
+bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-review bench-spark bench-vectors bench-clients
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -207,6 +208,9 @@ bench-spark: setup .venv-bench/ready
 	$(BIN)/python benches/spark.py --data "$(DATA)" --peers-python $(PEERS)/python \
 		$(if $(WORK),--work "$(WORK)")
 	$(BIN)/python benches/spark_cluster.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
+
+bench-clients: setup
+	$(BIN)/python benches/clients.py --data "$(DATA)"
 
 demo: .venv/package
 	$(BIN)/neardup demo

@@ -27,7 +27,7 @@ const DEFAULTS = {
 /** Fields with values that neardup has and this library has not. */
 const FIXED = ["hash", "sketch", "family", "unicode", "version"];
 /** Fields that neardup adds to a specification only if they have a value. */
-const LATER = ["strip", "ignored", "key", "weights", "vectors"];
+const LATER = ["strip", "ignored", "key", "weights", "vectors", "mask"];
 
 export class Spec {
   constructor(fields = {}) {

@@ -58,7 +58,7 @@ function isSupported({ spec, key }) {
     return true;
   }
   const fields = JSON.parse(spec);
-  const later = ["strip", "ignored", "weights", "vectors"].some((name) => name in fields);
+  const later = Object.keys(fields).some((name) => !(name in new Spec()));
   const same = Object.entries(SUPPORTED).every(([name, value]) => fields[name] === value);
   return same && UNITS.includes(fields.unit) && !later && key === undefined;
 }

@@ -221,6 +221,7 @@ class RunSystem:
             "text_profile": spec["profile"],
             "verify": parameters.get("verify"),
             "strip": parameters.get("strip") or None,
+            "mask": spec.get("mask"),
             "weights": parameters.get("weights"),
             "distinguish": "numbers" if distinguish.numbers else None,
         }

@@ -163,6 +163,8 @@ def sketch_cases() -> Iterator[FormatExample]:
         for count in (0, 1, 3):
             elements = {"elements": words16(mix(n + 1) for n in range(count))}
             yield FormatExample("sketch", f"{name}, {count} elements", given | elements)
+    given = spoken(sketch="oneperm", slots=700) | tables | {"elements": words16([mix(1)])}
+    yield FormatExample("sketch", "more empty slots than shifts fill at once", given)
     for profile in PROFILES:
         given = spoken(profile=profile, slots=8) | tables | {"text": HOSTILE["look-alikes"]}
         yield FormatExample("document", f"look-alikes, {profile}", given)

@@ -103,9 +103,12 @@ def _parse(line: bytes, place: str) -> tuple[FormatExample, Any]:
 
 
 def find_difference(found: Any, right: Any, field: str) -> WrongField | None:
-    """Return the first value in which a result differs from the right one, None if none does."""
+    """Return the first value in which a result differs from the right one, None if none does.
+
+    Fields are compared in the order in which they are computed: slots before the bytes of them.
+    """
     if isinstance(right, Mapping) and isinstance(found, dict):
-        for name in sorted({*found, *right}):
+        for name in {**right, **found}:
             where = f"{field}.{name}"
             if name not in found:
                 return WrongField(where, "", _as_json(right[name]))
