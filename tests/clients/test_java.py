@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.java import SOURCES, compile_client, compile_java, java
+from support.java import SOURCES, java, java_blocks, run_snippet
 
 VECTORS = Path(__file__).parents[2] / "spec/vectors/1"
 FIXED = {"family": "affine32", "hash": "xxh64", "sketch": "minhash"}
@@ -37,11 +37,6 @@ MUTANTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_client(tmp_path_factory.mktemp("java"))
-
-
 def supported(line: dict[str, Any]) -> bool:
     """Whether the library computes what a line of the vectors expects."""
     given, expected = line["given"], line["expected"]
@@ -62,21 +57,10 @@ def computed(canonical: str) -> bool:
     return FIXED.items() <= spec.items() and spec["unit"] in ("word", "char", "line") and not others
 
 
-def test_code_of_the_readme(classes: Path, tmp_path: Path) -> None:
-    page = (SOURCES.parent / "README.md").read_text("utf-8")
-    code = page.partition("```java\n")[2].partition("```")[0]
-    made, asked = code.split("ServiceClient client", 1)
-    (tmp_path / "Readme.java").write_text(f"""
-        import neardup.*;
-        class Readme {{
-            public static void main(String[] none) {{
-                {made}
-                System.out.println(similarity + " " + keys.length + " " + new String(bytes, 0, 4));
-            }}
-            static void ask(String text) throws Exception {{ ServiceClient client{asked} }}
-        }}""")
-    compile_java(tmp_path / "out", tmp_path / "Readme.java", classpath=str(classes))
-    assert java(f"{tmp_path}/out:{classes}", "Readme") == "1.0 21 nds1\n"
+@pytest.mark.parametrize("page", ["clients/java/README.md", "docs/clients.md"])
+def test_code_of_pages(page: str, classes: Path, tmp_path: Path) -> None:
+    printed, promised = run_snippet(java_blocks(page)[0], classes, tmp_path)
+    assert printed == promised and promised
 
 
 def test_vectors(classes: Path) -> None:

@@ -182,12 +182,15 @@ public final class ServiceClient {
             answer = Json.object(Json.parse(response.body()), "the answer");
         } catch (IllegalArgumentException notOurs) {
             throw new ServiceException(status, "", "the answer with status " + status
-                    + " is not neardup's: is neardup serve at " + address + "?", "");
+                    + " is not neardup's: is neardup serve at " + address + "?", "", null);
         }
         if (status != 200) {
             throw new ServiceException(status, String.valueOf(answer.get("error")),
                     String.valueOf(answer.get("message")),
-                    String.valueOf(answer.getOrDefault("request_id", "")));
+                    String.valueOf(answer.getOrDefault("request_id", "")),
+                    response.headers().firstValue("Retry-After")
+                            .filter(seconds -> seconds.matches("[0-9]{1,9}"))
+                            .map(Long::valueOf).map(Duration::ofSeconds).orElse(null));
         }
         return answer;
     }

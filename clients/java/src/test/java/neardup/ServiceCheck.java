@@ -74,6 +74,7 @@ public final class ServiceCheck {
         if (refused instanceof ServiceException service) {
             fields.put("status", service.status());
             fields.put("error", service.error());
+            service.retryAfter().ifPresent(time -> fields.put("seconds", time.toSeconds()));
         }
         fields.put("message", refused.getMessage());
         return fields;
