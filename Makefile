@@ -12,10 +12,10 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java redis browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
+.PHONY: setup java redis node browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
 	bench-online bench-redis bench-review bench-spark bench-vectors bench-clients demo docs release pictures clean
 
-setup: .venv/ready java redis browser promtool
+setup: .venv/ready java redis node browser promtool
 
 # The package alone is all that the demo needs.
 .venv/package: pyproject.toml
@@ -54,11 +54,22 @@ redis: java
 		echo "no Redis: make test needs Redis 7 or later (Debian: apt-get install redis-server)"; \
 	fi
 
+# The tests of clients/js need Node 18 or later, as Debian has it since 2023.
+node: redis
+	@if command -v node >/dev/null; then \
+		true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get install -y -qq --no-install-recommends nodejs >/dev/null; \
+	else \
+		echo "no Node: make test needs Node 18 or later (Debian: apt-get install nodejs)"; \
+	fi
+
 # The tests of pages look at them in Chromium, or Chrome. Their check of accessibility is axe-core,
 # of npm: a file that is no part of the package. Without them these tests are skipped, and say so.
 AXE := .venv/axe/package/axe.min.js
 
-browser: redis $(AXE)
+browser: node $(AXE)
 	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then \
 		true; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
