@@ -22,6 +22,7 @@ MUTANTS = [
     ("Blake2b", "v[14] = ~v[14]", "v[15] = ~v[15]"),
     ("NormalForm", "before < combining ?", "before <= combining ?"),
     ("NormalForm", "(first - SYLLABLES) % 28 == 0", "(first - SYLLABLES) % 28 >= 0"),
+    ("NormalForm", "second < TAILS + 28", "second <= TAILS + 28"),
     ("UnicodeData", "parts.length == 2 && !never[whole]", "parts.length == 2"),
     ("CharacterTable", "case 'W', 'N' -> WORD", "case 'W' -> WORD"),
     ("UnitCutter", "kind == MARK && open == 0", "kind == MARK"),
