@@ -64,6 +64,22 @@ def test_code_of_pages(page: str, classes: Path, tmp_path: Path) -> None:
     assert printed == promised and promised
 
 
+THREADS = """
+Sketcher sketcher = new Sketcher(Spec.of("word:2"));
+java.util.List<String> texts = java.util.stream.IntStream.range(0, 3000)
+        .mapToObj(n -> "Größe ".repeat(n % 97) + n + (n == 7 ? " x".repeat(40000) : "")).toList();
+java.util.List<Sketch> alone = texts.stream().map(text -> sketcher.sketch(text).get()).toList();
+java.util.List<Sketch> together =
+        texts.parallelStream().map(text -> sketcher.sketch(text).get()).toList();
+System.out.println(alone.equals(together) + " " + alone.stream().distinct().count()); // true 3000
+"""
+
+
+def test_threads(classes: Path, tmp_path: Path) -> None:
+    printed, promised = run_snippet(THREADS, classes, tmp_path)
+    assert printed == promised
+
+
 def test_vectors(classes: Path) -> None:
     files = sorted(VECTORS.glob("*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
