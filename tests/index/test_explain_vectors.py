@@ -38,10 +38,11 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 def jaccard(one: str, other: str) -> float:
     """The similarity of two texts by pairs of words."""
-    pairs = []
-    for words in (one.split(), other.split()):
-        pairs.append({tuple(words[n : n + 2]) for n in range(max(len(words) - 1, 1))})
-    return reference.jaccard(*pairs)
+    sets = [
+        {tuple(words[n : n + 2]) for n in range(max(len(words) - 1, 1))}
+        for words in (one.split(), other.split())
+    ]
+    return reference.jaccard(*sets)
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)

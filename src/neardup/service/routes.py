@@ -38,7 +38,6 @@ from neardup.service.models import (
     AnswerList,
     CheckRequest,
     CheckSignature,
-    CheckText,
     CheckTexts,
     CheckVector,
     CheckVectors,
