@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.cluster import find_identical
+from neardup.errors import FormatError
 from neardup.index.arrivals import Arrivals
 from neardup.index.postings import Integers, Keys, Numbers
 from neardup.lsh.buckets import Buckets, group_by_key
@@ -356,6 +357,10 @@ class Decider:
 
     def _estimated(self, rows: NDArray[Any]) -> Comparison:
         options = self.options
+        if options.vectors is not None:
+            raise FormatError(
+                "the store lacks vectors of documents: run neardup index verify, which names them"
+            )
         if options.verify == "exact":
             options = replace(options, verify="estimate")
         return options.estimated(rows)

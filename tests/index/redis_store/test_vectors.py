@@ -174,6 +174,19 @@ def test_flipped_bit_is_noticed(raw: Raw, letter: str) -> None:
     assert "of document 2 is damaged" in problem
 
 
+def test_lost_vector_is_told(raw: Raw) -> None:
+    raw.delete("h", 1)
+    index: Index = raw.index  # type: ignore[attr-defined]
+    assert index.verify() == index.repair()
+    (problem,) = index.verify()
+    assert "the vector of document 1 is lost" in problem
+    for ask in (index.query, lambda *_, **vector: index.add("3", "six seven", **vector)):
+        with pytest.raises(FormatError, match="lacks vectors"):
+            ask("six seven", vector=EAST)
+    assert index.remove("1") and index.verify() == []
+    assert index.query("six seven", vector=EAST).duplicate_of == "2"
+
+
 def test_state_with_a_cosine() -> None:
     state = State(COPY, 7, 0.25, 1, 3, -0.5)
     assert unpack_state(9, state.pack(9)) == state
