@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.redis_index import Raw, fresh_address, fresh_ring
+from support.redis_index import Raw, fresh_address, fresh_ring, ring_of
 from support.redis_servers import RedisCluster
 from support.strategies import examples
 from support.vector_definition import (
@@ -37,6 +37,7 @@ from support.vector_index import (
 
 from neardup import Index
 from neardup.errors import FormatError
+from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import COPY, State, unpack_state
 
 PARTS = st.lists(st.integers(0, 15), max_size=3)
@@ -142,6 +143,15 @@ def test_on_a_cluster(clustered_redis: RedisCluster) -> None:
     rows, asked = many_documents(60), ASKED[2]
     with opened(f"redis://{named}?name=vectors", asked) as index:
         add(index, rows[:40])
+        add(index, rows[40:])
+        check_order_of_numbers(index, rows, asked)
+
+
+def test_on_a_ring_that_gets_another_server() -> None:
+    address, rows, asked = fresh_ring(2), many_documents(60), ASKED[2]
+    with opened(address, asked) as index:
+        add(index, rows[:40])
+        index.rebalance(ring_of(range(3), RedisAddress.parse(address).name))
         add(index, rows[40:])
         check_order_of_numbers(index, rows, asked)
 
