@@ -271,6 +271,11 @@ class Decider:
         """
         similarity, cosine = np.full(len(rows), -1.0), None
         exact = np.array([number in sets for number in distinct.tolist()], bool)[document]
+        if self.options.vectors is not None and not exact.all():
+            source.signatures(distinct.tolist())  # raises if they were removed just now
+            raise FormatError(
+                "the store lacks vectors of documents: run neardup index verify, which names them"
+            )
         if exact.any():
             verifier, set_of = self._verifier(arrivals, sets)
             places = np.array([set_of.get(number, 0) for number in distinct.tolist()], np.int64)
@@ -357,10 +362,6 @@ class Decider:
 
     def _estimated(self, rows: NDArray[Any]) -> Comparison:
         options = self.options
-        if options.vectors is not None:
-            raise FormatError(
-                "the store lacks vectors of documents: run neardup index verify, which names them"
-            )
         if options.verify == "exact":
             options = replace(options, verify="estimate")
         return options.estimated(rows)

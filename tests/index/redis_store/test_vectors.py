@@ -31,6 +31,7 @@ from support.vector_index import (
     add,
     check_order_of_numbers,
     check_promises,
+    numbers_of,
     opened,
     stored,
 )
@@ -39,6 +40,7 @@ from neardup import Index
 from neardup.errors import FormatError
 from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import COPY, State, unpack_state
+from neardup.index.view import View
 
 PARTS = st.lists(st.integers(0, 15), max_size=3)
 
@@ -154,6 +156,26 @@ def test_on_a_ring_that_gets_another_server() -> None:
         index.rebalance(ring_of(range(3), RedisAddress.parse(address).name))
         add(index, rows[40:])
         check_order_of_numbers(index, rows, asked)
+
+
+@pytest.mark.parametrize("adding", [True, False], ids=["add", "query"])
+def test_document_that_is_removed_while_it_is_compared(
+    monkeypatch: pytest.MonkeyPatch, adding: bool
+) -> None:
+    """The vector was gone, and the document was compared with the others without it."""
+    address, read = fresh_address(), View.first_shingles
+    with Index.open(address, **ALSO) as index, Index.open(address) as other:
+        index.add_batch(["1", "2"], ["one two three", "four five"], vectors=[EAST, NORTH])
+
+        def removing(view: View, numbers: Sequence[int], most: int) -> Any:
+            monkeypatch.undo()
+            assert len(numbers) == 2 and other.remove("1")
+            return read(view, numbers, most)
+
+        monkeypatch.setattr(View, "first_shingles", removing)
+        asked = {"text": "four five", "vector": EAST}
+        answer = index.add("3", **asked) if adding else index.query(**asked)
+        assert numbers_of(answer) == ("2", 1.0, 0.0, "text")
 
 
 @pytest.fixture
