@@ -135,6 +135,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "bits": {"bits": 8},
     "family": {"family": "affine-m61"},
     "strip": {"strip": "lines:1%"},
+    "mask": {"mask": "dates,numbers"},
     "preset": {"preset": "nemo"},
     "hash": {"hash": "fnv1a"},
     "weights": {"sketch": "weighted", "weights": "tf-idf"},
