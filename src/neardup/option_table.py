@@ -257,8 +257,9 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
     strip: Annotated[
         str | Iterable[str] | None,
         Option(
-            "Ignore this when documents are compared: html markup, or lines in more than a share "
-            "of the documents (lines:0.1%).",
+            "Ignore this when documents are compared: html markup; html:main, also navigation, "
+            "forms and hidden parts of pages; lines in more than a share of the documents "
+            "(lines:0.1%).",
             otherwise="nothing",
             metavar="WHAT",
         ),
@@ -507,7 +508,6 @@ _SKETCHED = "the documents are sketched already: neardup index reindex sketches 
 _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
-_COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
 _IN_A_COLUMN = "executors can embed texts: add a column of their vectors to the DataFrame"
 
@@ -530,7 +530,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions, excluded={"embed": _IN_A_COLUMN}),
-    "neardup.evaluate": Place(MatchingOptions, excluded={"embed": _COLUMN}),
+    "neardup.evaluate": Place(MatchingOptions),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS
     ),
@@ -549,8 +549,7 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
     ),
     "neardup evaluate": Place(
-        MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, "embed": _COLUMN},
+        MatchingOptions, excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS}
     ),
     "neardup plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
