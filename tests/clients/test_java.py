@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from support.java import SOURCES, java, java_blocks, run_snippet
+from neardup.spec import Spec
 
 VECTORS = Path(__file__).parents[2] / "spec/vectors/1"
-FIXED = {"family": "affine32", "hash": "xxh64", "sketch": "minhash"}
+FIXED = {"family": "affine32", "sketch": "minhash"}
 COMPUTED = ("mix", "blake2b", "normalise", "units")
 
 # A rule of the library, and what it is changed to.
@@ -30,6 +31,8 @@ MUTANTS = [
     ("UnitCutter", "gap = written > begin", "gap = true"),
     ("Sketcher", "Xxh64.mix(sum + size * PER_UNIT)", "Xxh64.mix(sum + spec.size() * PER_UNIT)"),
     ("Sketcher", "Xxh64.hash(data, 0, data.length, 2)", "Xxh64.hash(data, 0, data.length, 0)"),
+    ("SecretKey", "round < 4", "round < 3"),
+    ("SecretKey", "(long) length << 56", "(long) length << 48"),
     ("Permutations", 'Xxh64.hash("a:" + slot, seed) | 1', 'Xxh64.hash("a:" + slot, seed)'),
     ("Permutations", "least[slot] ^= Integer.MIN_VALUE", "least[slot] ^= 0"),
     ("Sketch", "slot * SPREAD >>> 32", "slot >>> 32"),
@@ -44,7 +47,7 @@ def supported(line: dict[str, Any]) -> bool:
     if line["kind"] in COMPUTED:
         return True
     if line["kind"] == "hash":
-        return given["function"] in ("xxh64", "xxh3")
+        return given["function"] in ("xxh64", "xxh3", "siphash")
     if line["kind"] == "bands":
         return bool(given["width"] == 32)
     if line["kind"] == "read":
@@ -54,8 +57,9 @@ def supported(line: dict[str, Any]) -> bool:
 
 def computed(canonical: str) -> bool:
     spec = json.loads(canonical)
-    others = {"strip", "ignored", "key", "weights", "vectors"} & set(spec)
-    return FIXED.items() <= spec.items() and spec["unit"] in ("word", "char", "line") and not others
+    others = set(spec) - {*Spec().stated, "key"}
+    hashed = spec["hash"] in ("xxh64", "siphash") and spec["unit"] in ("word", "char", "line")
+    return FIXED.items() <= spec.items() and hashed and not others
 
 
 @pytest.mark.parametrize("page", ["clients/java/README.md", "docs/clients.md"])
