@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.java import SOURCES, java, java_blocks, run_snippet
+
 from neardup.spec import Spec
 
 VECTORS = Path(__file__).parents[2] / "spec/vectors/1"

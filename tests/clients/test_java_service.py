@@ -21,6 +21,7 @@ from support.serving import key, text
 from neardup.index.index import Index
 from neardup.spec import Spec
 
+SECRET = "000102030405060708090a0b0c0d0e0f"
 DECIDED = ("id", "status", "duplicate_of", "reason")
 
 
@@ -38,9 +39,12 @@ def wait_ready(service: Running) -> None:
         time.sleep(0.05)
 
 
-def ask(classes: Path, address: str, *requests: object, key: str = "") -> list[Any]:
+def ask(
+    classes: Path, address: str, *requests: object, key: str = "", secret: str | None = None
+) -> list[Any]:
     given = "".join(json.dumps(request) + "\n" for request in requests)
-    printed = java(classes, "neardup.ServiceCheck", address, key, given=given)
+    arguments = (address, key) if secret is None else (address, key, secret)
+    printed = java(classes, "neardup.ServiceCheck", *arguments, given=given)
     return [json.loads(line) for line in printed.splitlines()]
 
 
@@ -102,12 +106,19 @@ def test_ids_and_refusals(classes: Path, service: Running) -> None:
 
 
 def test_keys(classes: Path, tmp_path: Path) -> None:
+    """An API key with the scope read, and a secret key of the index."""
     bearer = key(tmp_path / "index", "read")["Authorization"].removeprefix("Bearer ")
-    with running(tmp_path / "index", "--shingle", "char:9", "--seed", "7") as made:
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "secret").chmod(0o600)
+    options = ("--shingle", "char:9", "--seed", "7", "--hash", "siphash", "--key-file")
+    with running(tmp_path / "index", *options, str(tmp_path / "secret")) as made:
         wait_ready(made)
         assert ask(classes, made.url)[0]["error"] == "unauthorized"
+        assert "key with the id" in ask(classes, made.url, key=bearer)[0]["message"]
+        wrong = ask(classes, made.url, key=bearer, secret="0" * 32)[0]["message"]
         adding = {"add": [{"id": "a", "text": text(1)}]}
-        answers = ask(classes, made.url, {"check": text(1)}, adding, key=bearer)
+        answers = ask(classes, made.url, {"check": text(1)}, adding, key=bearer, secret=SECRET)
+    assert "key with the id" in wrong and "00000000" not in wrong
     assert answers[0]["status"] == "new" and answers[1]["error"] == "forbidden"
 
 
