@@ -21,8 +21,8 @@ DIGEST = "0123456789abcdef" * 2
         (None, Strip(), ""),
         ("html", Strip("html"), "html"),
         ("lines:0.1%", Strip(lines=Fraction(1, 1000)), "lines:0.1%"),
-        (" html , lines:50%", Strip(True, Fraction(1, 2)), "html,lines:50%"),
-        (["lines:7%", "html"], Strip(True, Fraction(7, 100)), "html,lines:7%"),
+        (" html , lines:50%", Strip("html", Fraction(1, 2)), "html,lines:50%"),
+        (["lines:7%", "html"], Strip("html", Fraction(7, 100)), "html,lines:7%"),
     ],
 )
 def test_strip_is_parsed_and_written(given_, strip, written):
