@@ -129,6 +129,7 @@ KERNELS = {
         "keep_both",
         "keep_cosine",
         "keep_either",
+        "near_codes",
         "signal_numbers",
         "vector_rests",
     ),
