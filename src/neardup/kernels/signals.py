@@ -23,7 +23,7 @@ from neardup.kernels.compile import (
     int64,
     kernel,
 )
-from neardup.kernels.intrinsics import dot_products
+from neardup.kernels.intrinsics import AHEAD, dot_products, prefetch
 from neardup.kernels.measures import (
     PARTS,
     BothSignals,
@@ -150,7 +150,15 @@ def near_codes(codes, errors, rows, step, farthest, left, right):
     code has a multiple of CODES numbers.
     """
     out = np.empty(left.size, np.bool_)
+    width = np.uint64(codes.shape[1])
     for i in range(left.size):
+        if i + AHEAD < left.size:
+            coming = np.uint64(rows[right[i + AHEAD]])
+            prefetch(errors, coming)
+            prefetch(codes, coming * width)
+            coming = np.uint64(rows[left[i + AHEAD]])
+            prefetch(errors, coming)
+            prefetch(codes, coming * width)
         u, v = rows[left[i]], rows[right[i]]
         allowed = (farthest + np.float64(errors[u]) + np.float64(errors[v])) / step
         most, apart = allowed * allowed, np.int32(0)

@@ -98,10 +98,9 @@ class PairComparer:
         self._advance = progress.advance
         self._factor = _memory_factor(job.options)
         self._screen = _make_screen(job, sets)
-        self._fits = (
-            self._screen is None
-            and self._factor * sets.size + 8 * len(sets) < job.budget.share(3)
-        )
+        self._fits = self._screen is None and self._factor * sets.size + 8 * len(
+            sets
+        ) < job.budget.share(3)
 
     def sift(self, pairs: Keys) -> Keys:
         """Return the pairs of ranks that are not ruled out by what is in memory.
