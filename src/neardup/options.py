@@ -48,7 +48,15 @@ from neardup.option_table import (
 from neardup.sketch.bbit import collision_chance, unpack_slots
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
-from neardup.spec import FAMILIES, WEIGHTED, Spec, check_choice, check_number, check_whole
+from neardup.spec import (
+    FAMILIES,
+    WEIGHTED,
+    Spec,
+    check_choice,
+    check_number,
+    check_whole,
+    join_masks,
+)
 from neardup.text.html import require_html_library
 from neardup.vector_signal import (
     MEASURE_OF,
@@ -162,6 +170,8 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     strip = parse_strip(given.pop("strip", None))
     if strip.html:
         require_html_library()
+    if "mask" in given:
+        given["mask"] = join_masks(given["mask"])
     made = {rows[name].spec_field or name: value for name, value in given.items() if name in rows}
     return Spec.of(**made, key=key.id if key else "", strip=strip.markup)
 
@@ -251,6 +261,11 @@ class Options:
         if self.distinguish.numbers and self.spec.unit == "token":
             raise ParameterError(
                 "tokens have no numbers: distinguish texts, or documents by a column"
+            )
+        if self.distinguish.numbers and "numbers" in self.spec.mask:
+            raise ParameterError(
+                "masked numbers can't distinguish documents: leave out --mask numbers, or "
+                "--distinguish numbers"
             )
         plain = {
             "threshold": check_number("threshold", self.threshold),

@@ -27,23 +27,28 @@ from neardup.wording import (
     explain_kept,
     explain_rejected,
     explain_removed,
+    explain_vetoed,
     format_counts,
     format_decisions,
     format_example,
     format_largest_clusters,
     format_method,
+    format_reading,
+    format_second_signal,
     format_sources,
-    format_strip,
     format_undated,
+    format_vetoed,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from neardup.formats.decisions import DecisionSource
     from neardup.pipeline.backends.spark_dataframes import DataFrameRun
     from neardup.pipeline.record import FinishedRun
 
+EXPLAINED = ("witness", "similarity", "exact", "decision", "cosine")
+"""The columns of a removed document that its explanation needs, of which some runs have fewer."""
 SHOWN_ROWS = 3
 """Clusters and examples that a summary lists."""
 
@@ -52,9 +57,10 @@ SHOWN_ROWS = 3
 def dedup(
     df: DataFrame,
     *,
-    id: str,
+    id: str | None = None,
     text: str | Sequence[str] = "text",
     within: str | None = None,
+    merge_rows: str | None = None,
     source: str | None = None,
     max_removed: float | None = None,
     max_removed_per_source: float | None = None,
@@ -82,8 +88,12 @@ def dedup(
     Args:
         df: The documents: a batch DataFrame of a classic session, not of Spark Connect.
         id: The column with the ids: numbers, strings, bytes or dates, unique and never null.
+            Default: the column `id`.
         text: The column with the documents, a field inside of one, or several.
         within: Compare only documents with the same value in this column.
+        merge_rows: The column of ids if rows with the same one are a single document, instead of
+            `id`: its shingles are the union of theirs, and all its rows are kept, or none. Its
+            value of `within` is the first of theirs in Spark's order.
         source: The column by whose values the removed documents are counted.
         max_removed: The largest share of the documents that may be removed; more raise
             `TooManyRemoved`.
@@ -144,7 +154,7 @@ def dedup(
     said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
         said.check_documents("decisions", None)
-    new = DataFrameInput(df, make_columns(chosen, text, id, within, None, source))
+    new = DataFrameInput(df, make_columns(chosen, text, id, within, merge_rows, source))
     earlier = None
     if against is not None:
         earlier = DataFrameInput(against, new.columns.plain, Source("`against`", "{}="))
@@ -162,11 +172,19 @@ def dedup(
         key=secret,
         decisions=said,
         same_ids=True,
+        merge_rows=merge_rows is not None,
         backend=SparkBackend(lambda: spark),
     )
     with shared_folder(spark, work) as folder:
         run = DataFrameRun(job, new, earlier, folder, SILENT)
-        return SparkResult(chosen, run, run.finished)
+        return SparkResult(run, run.finished)
+
+
+def _describe_example(options: Options, row: Row) -> str:
+    """Return a removed document as a line: by the cosine if that decided."""
+    by_vector = "by" in row and row["by"] == "vector"
+    decisive = row["cosine" if by_vector else "similarity"]
+    return format_example(options, repr(row["id"]), repr(row["witness"]), decisive, by_vector)
 
 
 def _session_of(df: object) -> SparkSession:
@@ -193,12 +211,13 @@ class SparkResult:
     """The keep list of `neardup.spark.dedup`, as Spark DataFrames.
 
     `kept` has the columns of the input, `removed` (id, witness, similarity, exact), `rejected`
-    (id, reason), `clusters` (id of the kept document, size) and `pairs` (a, b, similarity);
-    `why(id)` explains the decision about one document, `why(a, b)` how two compare. The DataFrames
-    can be read until `close()`, or until the end of a `with` block.
+    (id, reason), `clusters` (id of the kept document, size) and `pairs` (a, b, similarity), and
+    `vetoed` has the documents that only `distinguish` or `unless` keeps; `why(id)` explains the
+    decision about one document, `why(a, b)` how two compare. The DataFrames can be read until
+    `close()`, or until the end of a `with` block.
 
     Attributes:
-        options: The options of the run, checked and complete.
+        options: The options of the run, checked and complete, with the planes of its vectors.
 
     >>> rows = [(1, "the cat sat on the mat today"), (2, "The cat sat on the mat, today!")]
     >>> df = spark.createDataFrame(rows, "id long, text string")  # doctest: +SKIP
@@ -215,8 +234,8 @@ class SparkResult:
     >>> result.close()  # doctest: +SKIP
     """
 
-    def __init__(self, options: Options, run: DataFrameRun, finished: FinishedRun) -> None:
-        self.options = options
+    def __init__(self, run: DataFrameRun, finished: FinishedRun) -> None:
+        self.options = finished.options
         self._stored_run, self._finished = run, finished
         self._closed = False
 
@@ -261,15 +280,31 @@ class SparkResult:
         from neardup.pipeline.backends.spark_annotations import annotate_rows
 
         check_choice("rows", rows, ("all", "kept"))
+        if self._run.job.merge_rows:
+            raise UsageError(
+                "a run with merge_rows is not annotated: its documents are several rows"
+            )
         return annotate_rows(self._run, rows == "kept")
 
     @property
     def removed(self) -> DataFrame:
         """The removed documents with their witnesses: (id, witness, similarity, exact).
 
-        With `decisions` also `decision`: those of people because of which it is removed.
+        With `also` or `unless` also `cosine` and `by`, the signal that removed it; with `decisions`
+        also `decision`: those of people because of which it is removed.
         """
         return self._run.table("removed")
+
+    @property
+    def vetoed(self) -> DataFrame:
+        """The kept documents that would be removed without `distinguish`, or without `unless`.
+
+        With the witness that each would have: (id, witness, similarity, exact); with `unless` also
+        `cosine`. `UsageError` without these options.
+        """
+        if not self.options.veto:
+            raise UsageError("only distinguish and unless keep documents: this run had neither")
+        return self._run.table("vetoed")
 
     @property
     def rejected(self) -> DataFrame:
@@ -333,7 +368,7 @@ class SparkResult:
         """Return an id as the run has it, as a string; `UsageError` if no document has it."""
         from pyspark.sql import functions as sql
 
-        from neardup.pipeline.backends.spark_dataframes import ids_to_strings
+        from neardup.pipeline.backends.spark_ids import ids_to_strings
 
         kind, spark = self._run.new.id_type, self._run.new.frame.sparkSession
         name = ids_to_strings(self._as_id(sql.lit(id)), kind).alias("name")
@@ -355,8 +390,13 @@ class SparkResult:
         for rejected in self.rejected.where(sql.col("id") == wanted).collect():
             return explain_rejected(id, rejected["reason"])
         for removed in self.removed.where(sql.col("id") == wanted).collect():
-            return explain_removed(self.options, id, *removed[1:])
-        return explain_kept(id, self.removed.where(sql.col("witness") == wanted).count())
+            found = {name: removed[name] for name in EXPLAINED if name in removed}
+            return explain_removed(self.options, id, **found)
+        copies = self.removed.where(sql.col("witness") == wanted).count()
+        if self.options.veto:
+            for row in self.vetoed.where(sql.col("id") == wanted).collect():
+                return explain_vetoed(self.options, id, copies, row["witness"], row["similarity"])
+        return explain_kept(id, copies)
 
     def summary(self) -> str:
         """Return the counts, the method, the largest clusters and examples as a few lines of text.
@@ -371,11 +411,13 @@ class SparkResult:
         lines = [
             format_counts(**{name: counts[name] for name in names}),
             format_method(options, options.meeting.probability(options.threshold)),
+            *format_second_signal(options),
         ]
+        if (vetoed := self.record["counts"].get("vetoed")) is not None:
+            lines.append(format_vetoed(vetoed, options))
         if decisions := self.record.get("decisions"):
             lines.append(format_decisions(decisions))
-        if str(options.strip):
-            lines.append(format_strip(options.strip, 0))
+        lines += format_reading(options, 0)
         lines += format_sources(self.record.get("sources"))
         if undated := counts.get("undated"):
             lines.append(format_undated(undated, options))
@@ -385,7 +427,7 @@ class SparkResult:
                 format_largest_clusters([(repr(row["id"]), row["size"] - 1) for row in largest])
             )
         lines += [
-            format_example(options, repr(row["id"]), repr(row["witness"]), row["similarity"])
+            _describe_example(options, row)
             for row in self.removed.orderBy("id").limit(SHOWN_ROWS).collect()
         ]
         return "\n".join(lines)

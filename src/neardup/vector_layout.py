@@ -91,9 +91,17 @@ class CountedVectors:
     def add(self, documents: Documents) -> None:
         """Count the vectors of documents; those that are rejected have none."""
         if documents.vectors is not None and documents.vectors.shape[1]:
-            contents = hash_unit_sequences(pack_vectors(documents.vectors))
-            with self._lock:
-                self.counts.add(documents.vectors, contents)
+            self.add_rows(documents.vectors)
+
+    def add_rows(self, vectors: NDArray[np.float32]) -> None:
+        """Count vectors, a row each; rows of zeros are none."""
+        contents = hash_unit_sequences(pack_vectors(vectors))
+        with self._lock:
+            self.counts.add(vectors, contents)
+
+    def scaled_to(self, documents: int) -> CountedVectors:
+        """Return about what would be counted of so many documents like these."""
+        return self._of(self.counts.scaled_to(documents))
 
     def merge(self, other: CountedVectors) -> None:
         """Add the counts of other documents."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +16,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.command_line import neardup as run
+from support.redis_index import fresh_address
 from support.strategies import examples
 from support.vector_definition import ASKED, CORPORA, SCHEMA, VECTORS, WORDS, Row, Signals, rows_of
+from support.vector_index import (
+    ALSO,
+    EAST,
+    NORTH,
+    WEST,
+    add,
+    in_memory,
+    numbers_of,
+    opened,
+    stored,
+)
 
 import neardup
 from neardup import Index
@@ -27,41 +38,16 @@ from neardup.errors import Conflict, NeardupError, ParameterError
 from neardup.index import removal
 from neardup.index.exchange import import_index
 from neardup.index.folder import STORE
+from neardup.index.redis_store import removal as shared_removal
+from neardup.index.redis_store.address import RedisAddress
+from neardup.index.redis_store.open_servers import is_stored
 from neardup.index.store import Store
 
-ALSO: Row = {"also": "v:0.9", "dimension": 3, "threshold": 0.6, "shingle": "word:2"}
-EAST, NORTH, WEST = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]
 
-
-def opened(folder: str | Path, asked: Signals) -> Index:
-    return Index.open(folder, dimension=3, **asked.options)
-
-
-def in_memory(rows: Sequence[Row], asked: Signals) -> Row:
-    """Document -> witness, similarity, cosine and signal, of a run with the centre of an index."""
-    options = asked.options if asked.role == "unless" else asked.options | {"centre": "none"}
-    result = neardup.dedup(pa.Table.from_pylist(list(rows), SCHEMA), **options)
-    found: Row = dict.fromkeys(result.kept)
-    return found | {r.id: (r.witness, r.similarity, r.cosine, r.by) for r in result.removed}
-
-
-def numbers_of(answer: Any) -> Any:
-    """What an answer or a stored document says, as `in_memory` has it."""
-    assert answer.status in ("new", "duplicate"), answer
-    if answer.duplicate_of is None:
-        return None
-    cosine, by = getattr(answer, "cosine", None), getattr(answer, "by", None)
-    return answer.duplicate_of, answer.similarity, cosine, by
-
-
-def add(index: Index, rows: Sequence[Row], **how: Any) -> list[Any]:
-    texts = None if index.spec.of_vectors else [row["text"] for row in rows]
-    vectors = np.array([row["v"] for row in rows])
-    return index.add_batch([row["id"] for row in rows], texts, vectors=vectors, **how)
-
-
-def stored(index: Index, rows: Sequence[Row]) -> Row:
-    return {row["id"]: numbers_of(index.get(row["id"])) for row in rows}
+@pytest.fixture(params=["folder", "Redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where an index is made."""
+    return fresh_address() if request.param == "Redis" else tmp_path / "index"
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
@@ -168,7 +154,7 @@ def assert_witnessed(index: Index, asked: Signals, rows: dict[str, Row]) -> None
 
 
 @pytest.mark.parametrize("role", ["alone", "also", "unless"])
-def test_answers_to_bad_vectors(tmp_path: Path, role: str) -> None:
+def test_answers_to_bad_vectors(place: Path | str, role: str) -> None:
     asked: Row = {"alone": {"vectors": "v", "cosine": 0.9}}.get(role) or {role: "v:0.9"}
     bad = {
         "null": (None, "vector is null"),
@@ -179,7 +165,7 @@ def test_answers_to_bad_vectors(tmp_path: Path, role: str) -> None:
         "words": (["a", "b", "c"], "vector is not a list of numbers"),
         "text": ("abc", "vector is not a list of numbers"),
     }
-    with Index.open(tmp_path / "index", dimension=3, **asked) as index:
+    with Index.open(place, dimension=3, **asked) as index:
         texts = None if role == "alone" else [f"the text of {name}" for name in bad]
         answers = index.add_batch(list(bad), texts, vectors=[v for v, _ in bad.values()])
         assert {a.id: a.reason for a in answers} == {name: why for name, (_, why) in bad.items()}
@@ -195,19 +181,17 @@ def test_command_line_shows_an_index_with_vectors(tmp_path: Path) -> None:
     shown = run("index", "stats", tmp_path).out
     assert "vectors       also if the cosine of those in 'v' is at least 0.9" in shown
     assert "no problems" in run("index", "verify", tmp_path).out
-    (tmp_path / "more.jsonl").write_text('{"text": "a"}')
     for command in (
         ("query", tmp_path, "a text"),
-        ("index", "add", tmp_path, tmp_path / "more.jsonl"),
         ("index", "retune", tmp_path, "--threshold", "0.7"),
         ("index", "reindex", tmp_path, "--shingle", "word:3"),
     ):
         done = run(*command)
         assert done.code == 2 and "vectors" in done.err, done.err
-    assert "index.query(text, vector=...)" in run("query", tmp_path, "a text").err
+    assert "--vector" in run("query", tmp_path, "a text").err
 
 
-def test_calls_that_do_not_fit_the_index(tmp_path: Path) -> None:
+def test_calls_that_do_not_fit_the_index(tmp_path: Path, place: Path | str) -> None:
     with Index.open(tmp_path / "texts") as index:
         for call in (
             lambda: index.add("1", "a text", vector=EAST),
@@ -218,7 +202,7 @@ def test_calls_that_do_not_fit_the_index(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="give the text"):
             index.add_batch(["1"])
         assert index.query(None).reason == "text is null"  # type: ignore[arg-type]
-    with Index.open(tmp_path / "also", **ALSO) as index:
+    with Index.open(place, **ALSO) as index:
         with pytest.raises(ParameterError, match="vectors of 3 numbers: give one"):
             index.add("1", "a text")
         with pytest.raises(ParameterError, match="1 ids for 2 vectors"):
@@ -228,8 +212,8 @@ def test_calls_that_do_not_fit_the_index(tmp_path: Path) -> None:
         assert index.add("1", vector=EAST).reason == "text is null"
 
 
-def test_numbers_of_both_signals_and_the_signal_that_decided(tmp_path: Path) -> None:
-    with Index.open(tmp_path, **ALSO) as index:
+def test_numbers_of_both_signals_and_the_signal_that_decided(place: Path | str) -> None:
+    with Index.open(place, **ALSO) as index:
         assert index.add("1", "one two three four", vector=EAST).by is None  # type: ignore[attr-defined]
         answers = index.add_batch(
             ["2", "3", "4", "5"],
@@ -247,8 +231,8 @@ def test_numbers_of_both_signals_and_the_signal_that_decided(tmp_path: Path) -> 
         assert [one.id for one in index.similar("five six", vector=NORTH)] == ["5"]
 
 
-def test_document_of_the_same_text_with_another_vector(tmp_path: Path) -> None:
-    with Index.open(tmp_path, **ALSO) as index:
+def test_document_of_the_same_text_with_another_vector(place: Path | str) -> None:
+    with Index.open(place, **ALSO) as index:
         index.add("1", "one two three", vector=EAST)
         assert index.add("1", "one two three", vector=EAST).again
         with pytest.raises(Conflict):
@@ -260,11 +244,12 @@ def test_document_of_the_same_text_with_another_vector(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 512])
 def test_documents_of_one_text_have_witnesses_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+    place: Path | str, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(removal, "SLICE_DOCUMENTS", size)
     monkeypatch.setattr(removal, "SLICE_COPIES", size)
-    with Index.open(tmp_path, **ALSO) as index:
+    monkeypatch.setattr(shared_removal, "JUDGED_TOGETHER", size)
+    with Index.open(place, **ALSO) as index:
         texts = ["one two three", *["four five six"] * 4, "seven eight nine"]
         index.add_batch(list("012345"), texts, vectors=[EAST, EAST, NORTH, WEST, WEST, NORTH])
         by_text = ("2", 1.0, 0.0, "text")
@@ -282,21 +267,21 @@ def test_documents_of_one_text_have_witnesses_of_their_own(
         assert index.verify() == []
 
 
-def test_texts_are_kept_beside_vectors(tmp_path: Path) -> None:
-    with Index.open(tmp_path, vectors="v", cosine=0.9, dimension=3, keep_texts=True) as index:
+def test_texts_are_kept_beside_vectors(place: Path | str) -> None:
+    with Index.open(place, vectors="v", cosine=0.9, dimension=3, keep_texts=True) as index:
         index.add_batch(["1", "2"], ["its text", None], vectors=[EAST, NORTH])  # type: ignore[list-item]
         assert (index.text("1"), index.text("2")) == ("its text", None)
 
 
-def test_index_keeps_what_it_was_made_for(tmp_path: Path) -> None:
+def test_index_keeps_what_it_was_made_for(tmp_path: Path, place: Path | str) -> None:
     np.save(tmp_path / "mean.npy", [0.5, 0.0, 0.0])
     centre = str(tmp_path / "mean.npy")
-    with Index.open(tmp_path / "index", centre=centre, **ALSO) as index:
+    with Index.open(place, centre=centre, **ALSO) as index:
         index.add("1", "one two three", vector=EAST)
         spec = index.spec
     assert not spec.vectors.endswith(":none")
     for same in ({}, ALSO, ALSO | {"centre": centre}):
-        with Index.open(tmp_path / "index", **same) as index:
+        with Index.open(place, **same) as index:
             assert index.spec == spec
     for other, message in (
         ({"dimension": 4}, "numbers, not 4"),
@@ -308,7 +293,7 @@ def test_index_keeps_what_it_was_made_for(tmp_path: Path) -> None:
         ({"threshold": 0.7}, "threshold 0.6, not 0.7"),
     ):
         with pytest.raises(ParameterError, match=message):
-            Index.open(tmp_path / "index", **other)
+            Index.open(place, **other)
     with Index.open(tmp_path / "texts"):
         pass
     with pytest.raises(ParameterError, match="compares texts alone"):
@@ -352,10 +337,12 @@ def table(path: Path) -> list[Row]:
         ({"also": "v:0.9", "dimension": 3, "centre": "missing.npy"}, "can't be read"),
     ],
 )
-def test_options_that_make_no_index(tmp_path: Path, options: Row, message: str) -> None:
+def test_options_that_make_no_index(place: Path | str, options: Row, message: str) -> None:
     with pytest.raises(NeardupError, match=message):
-        Index.open(tmp_path / "index", **options)
-    assert not (tmp_path / "index").exists()
+        Index.open(place, **options)
+    assert not (
+        Path(place).exists() if isinstance(place, Path) else is_stored(RedisAddress.parse(place))
+    )
 
 
 def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
@@ -371,15 +358,11 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
             lambda: index.explain_pair("1", "1"),
             lambda: index.query("one two three", vector=EAST, probes=3),
             lambda: index.add_sketches(["2"], sketch),
-            lambda: neardup.add_files(index, tmp_path / "a.jsonl", tmp_path / "out"),
         ):
-            (tmp_path / "a.jsonl").write_text('{"text": "a"}')
             with pytest.raises(ParameterError, match="not supported for an index with vectors"):
                 call()
         with pytest.raises(ParameterError, match=r"Index\.get\(id\) tells both numbers"):
             index.explain_document("1")
-    with pytest.raises(NeardupError, match="vectors is not supported for an index on Redis"):
-        Index.open("redis://localhost:1", **ALSO)
 
 
 KILLED = """
@@ -406,17 +389,19 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
             assert stored(reader, [{"id": "2"}, {"id": "4"}]) == {"2": None, "4": None}
 
 
-def test_export_and_import(tmp_path: Path) -> None:
+def test_export_and_import(tmp_path: Path, place: Path | str) -> None:
     np.save(tmp_path / "mean.npy", [0.5, 0.0, 0.0])
-    with Index.open(tmp_path / "index", centre=str(tmp_path / "mean.npy"), **ALSO) as index:
+    with Index.open(place, centre=str(tmp_path / "mean.npy"), **ALSO) as index:
         index.add("1", "one two three four", vector=EAST)
         index.add("2", "five six", vector=EAST)
         index.export(tmp_path / "export")
         wanted, spec = index.get("2"), index.spec
-    import_index(tmp_path / "export", tmp_path / "copy")
-    with Index.open(tmp_path / "copy") as index:
-        assert (index.get("2"), index.spec, index.verify()) == (wanted, spec, [])
-        assert index.query("seven", vector=EAST).duplicate_of == "1"
+    for copy in (tmp_path / "copy", fresh_address()):
+        import_index(tmp_path / "export", copy)
+        with Index.open(copy) as index:
+            assert (index.get("2"), index.spec, index.verify()) == (wanted, spec, [])
+            assert index.query("seven", vector=EAST).duplicate_of == "1"
+            assert index.remove("1") and index.get("2").status == "new"
 
 
 def test_stores_of_texts_have_the_format_that_they_had(tmp_path: Path) -> None:

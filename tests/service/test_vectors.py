@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.redis_index import fresh_address
 from support.serving import Served, serving
 
 from neardup.service.limits import ServiceLimits
 
 ALSO: dict[str, Any] = {"also": "v:0.9", "dimension": 3, "threshold": 0.6, "shingle": "word:2"}
 EAST, NORTH, WEST = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1, 0, 0]
+
+
+@pytest.fixture(params=["folder", "Redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where the index of the service is."""
+    return fresh_address() if request.param == "Redis" else tmp_path
 
 
 def post(client: Served, path: str, **body: Any) -> dict[str, Any]:
@@ -22,8 +29,8 @@ def post(client: Served, path: str, **body: Any) -> dict[str, Any]:
     return found
 
 
-def test_documents_with_vectors_are_checked_and_added(tmp_path: Path) -> None:
-    with serving(tmp_path, **ALSO) as client:
+def test_documents_with_vectors_are_checked_and_added(place: Path | str) -> None:
+    with serving(place, **ALSO) as client:
         first = post(client, "/v1/documents", id="1", text="one two three four", vector=EAST)
         assert (first["status"], first["cosine"], first["by"]) == ("new", None, None)
         near = post(client, "/v1/check", text="five six seven", vector=EAST)
@@ -52,14 +59,14 @@ def test_documents_with_vectors_are_checked_and_added(tmp_path: Path) -> None:
         assert parameters["vectors"]["role"] == "also"
 
 
-def test_stream_has_vectors(tmp_path: Path) -> None:
+def test_stream_has_vectors(place: Path | str) -> None:
     lines = [
         {"id": "1", "text": "one two three", "vector": EAST},
         {"id": "2", "text": "four five six", "vector": [1.0, 2.0]},
         {"id": "3", "text": "seven eight nine", "vector": "EAST"},
         {"id": "4", "text": "seven eight nine", "vector": EAST},
     ]
-    with serving(tmp_path, **ALSO) as client:
+    with serving(place, **ALSO) as client:
         answer = client.post(
             "/v1/documents",
             content="\n".join(map(json.dumps, lines)),
@@ -72,8 +79,8 @@ def test_stream_has_vectors(tmp_path: Path) -> None:
     assert got[3]["by"] == "vector"
 
 
-def test_vectors_alone(tmp_path: Path) -> None:
-    with serving(tmp_path, vectors="v", cosine=0.9, dimension=3) as client:
+def test_vectors_alone(place: Path | str) -> None:
+    with serving(place, vectors="v", cosine=0.9, dimension=3) as client:
         post(client, "/v1/documents", id="1", vector=EAST)
         answer = post(client, "/v1/check", vector=[2.0, 0.0, 0.0])
         assert (answer["duplicate_of"], answer["similarity"], "by" in answer) == ("1", 1.0, False)

@@ -151,10 +151,15 @@ def spark_dataframes(
         order = [row["id"] for row in documents]
         kept = {row["id"] for row in result.kept.collect()}
         rejected = {row["id"] for row in result.rejected.collect()}
+        vetoed = {
+            row["id"]: (row["witness"], row["similarity"], row["exact"])
+            for row in (result.vetoed.collect() if result.options.veto else [])
+        }
     return Decisions(
         [id for id in order if id in kept],
         {id: removed[id] for id in order if id in removed},
         [id for id in order if id in rejected],
+        vetoed,
     )
 
 

@@ -92,6 +92,33 @@ class DefinedAnswer:
         """Whether the first two documents are similar, or identical."""
         return self._content(0) == self._content(1) or self._similarity(0, 1) >= 0.0
 
+    def are_copies(self, u: int, v: int) -> bool:
+        """Whether two documents are identical, or share a bucket and are similar.
+
+        Args:
+            u: The place of a document.
+            v: That of another one.
+        """
+        if self._content(u) == self._content(v):
+            return True
+        centre = [0] * len(self.vectors[0])
+        meet = not set(self._keys(u, centre)).isdisjoint(self._keys(v, centre))
+        return meet and self._similarity(u, v) >= 0.0
+
+    def numbers(self, witness: int, v: int) -> list[tuple[float, float | None]]:
+        """The numbers that a copy of a witness may have: none if it is no copy.
+
+        Args:
+            witness: The place of the witness.
+            v: That of the copy.
+        """
+        listed: list[tuple[float, float | None]] = []
+        if self._content(witness) == self._content(v):
+            listed.append((1.0, None))
+        elif self.are_copies(witness, v):
+            listed.append(self._removed(v, witness)[1:])
+        return listed
+
     def _answer(self) -> Answer:
         first: dict[Any, int] = {}
         for v in range(len(self.vectors)):

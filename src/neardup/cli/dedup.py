@@ -205,10 +205,8 @@ def dedup(
                     f"--against {hide_password(addresses[0])}: a run on Spark over URLs can't read "
                     "an index: give paths that all machines see, or the files of the index"
                 )
-            by_vectors = None if options.vectors is None else options.vectors.option
-            refuse_with_urls(
-                merge_rows, save_sketches, annotate, decisions, run_options, by_vectors
-            )
+            embed = options.vectors is not None and options.vectors.embed is not None
+            refuse_with_urls(save_sketches, annotate, decisions, run_options, embed)
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
@@ -237,6 +235,7 @@ def dedup(
                 strict=run_options["strict"],
                 max_rejected=run_options["max_rejected"],
                 key=key,
+                merge_rows=merge_rows is not None,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
             )
             job = use_engine(job, engine, master, memory, progress)
@@ -309,20 +308,18 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
 
 
 def refuse_with_urls(
-    merge_rows: str | None,
     save_sketches: bool,
     annotate: str | None,
     decisions: Path | None,
     run_options: dict[str, Any],
-    vectors: str | None,
+    embed: bool,
 ) -> None:
-    """Refuse options about files, which Spark's own readers don't tell apart; and vectors."""
+    """Refuse options about files, which Spark's own readers don't tell apart, and --embed."""
     from neardup.errors import UsageError
 
     input_options = run_options["input_options"]
     options = {
         "--prefer": run_options["prefer"],
-        "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
         "--annotate": annotate,
         "--decisions": decisions,
@@ -334,7 +331,7 @@ def refuse_with_urls(
         "--no-header": input_options.get("no_header"),
         "--encoding": input_options.get("encoding", "utf-8") != "utf-8",
         "--records": input_options.get("records"),
-        **({} if vectors is None else {f"--{vectors}": True}),
+        "--embed": embed,
     }
     for name, value in options.items():
         if value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from neardup.cli.arguments import KeyFile, PlainJson, argument, flag
+from neardup.cli.arguments import KeyFile, PlainJson, argument, flag, option
 from neardup.cli.console import print_json
 from neardup.cli.help import Command, Group
 from neardup.cli.key_files import read_key
@@ -34,6 +34,7 @@ MEANING: Final = {
     "unicode": "texts are normalised by different Unicode tables",
     "version": "the versions of the format differ",
     "strip": "different parts of a text are compared",
+    "mask": "different parts of a text are replaced by placeholders",
     "ignored": "different lines are ignored",
     "key": "words are hashed with different keys",
     "weights": "shingles have different weights",
@@ -183,6 +184,24 @@ def show_spec(
     as_json: Annotated[
         bool, flag("Print the canonical JSON; the fingerprint is its BLAKE2b.", "--json")
     ] = False,
+    vectors: Annotated[
+        Path | None,
+        option(
+            "DIR",
+            "Write test vectors of the format instead, with the tables of characters: examples "
+            "with their results, for implementations in other languages.",
+            default="none",
+        ),
+    ] = None,
+    check: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Check a file of test vectors instead, of this or another implementation: the error "
+            "names the first line and field that differs.",
+            default="none",
+        ),
+    ] = None,
     **given: Any,
 ) -> None:
     """Show the specification and its fingerprint: what must agree for sketches to be compared.
@@ -193,6 +212,9 @@ def show_spec(
 
     if context.invoked_subcommand is not None:
         return
+    if vectors is not None or check is not None:
+        _write_or_check(vectors, check)
+        return
     key = read_key(key_file)
     made = specify(key=key, **given)
     if as_json:
@@ -201,3 +223,19 @@ def show_spec(
     for name, value in made.stated.items():
         print(f"{name:12} {value}")
     print(f"{'fingerprint':12} {made.fingerprint}")
+
+
+def _write_or_check(vectors: Path | None, check: Path | None) -> None:
+    """Write test vectors into a folder, or check a file of them."""
+    from neardup.errors import UsageError
+    from neardup.protocol.checking import check_examples
+    from neardup.protocol.files import write_examples
+
+    if vectors is not None and check is not None:
+        raise UsageError("--vectors writes and --check reads: give one of them")
+    if vectors is not None:
+        for path in write_examples(vectors):
+            print(path)
+    if check is not None:
+        count = check_examples(check)
+        print(f"{check}: {count:,} {'example agrees' if count == 1 else 'examples agree'}")

@@ -43,12 +43,15 @@ def check_columns(files: Sequence[InputFile], columns: Columns) -> None:
         _check_parts(files, columns)
 
 
-def find_dimension(files: Sequence[InputFile], columns: Columns) -> Columns:
+def find_dimension(
+    files: Sequence[InputFile], columns: Columns, called: str | None = None
+) -> Columns:
     """Return the columns with the dimension of the first usable vector; an error without any.
 
     Args:
         files: The input files, of which as many are read as it takes.
         columns: The columns that are asked for.
+        called: The user's name of the column of vectors, if the files have another.
     """
     if columns.vectors is None or columns.dimension is not None:
         return columns
@@ -62,7 +65,7 @@ def find_dimension(files: Sequence[InputFile], columns: Columns) -> Columns:
             return found
         reasons.update(documents.rejected.values())
     if reasons:
-        raise no_vector_error(reasons, columns)
+        raise no_vector_error(reasons, replace(columns, vectors=called or columns.vectors))
     return columns
 
 

@@ -69,7 +69,6 @@ from neardup.index.settings import IndexSettings, parse_budget
 from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
 from neardup.index.validation import check_id, encode_metadata
-from neardup.index.vector_settings import NAMES as VECTOR_NAMES
 from neardup.index.vector_settings import require_texts_alone
 from neardup.index.view import View
 from neardup.keys import Key, to_key
@@ -91,6 +90,7 @@ class Stored(TypedDict):
 
     keep_texts: bool | None
     within: str | None
+    dimension: int | None
     read_only: bool
 
 
@@ -182,11 +182,14 @@ class Index:
         required = (spec, to_key(key), dict(options))
         replicas = check_whole("replicas", replicas, 0, MOST_REPLICAS)
         how = OpenOptions(clock, most_waiting, say, parse_budget(memory))
-        stored: Stored = {"keep_texts": keep_texts, "within": within, "read_only": read_only}
+        stored: Stored = {
+            "keep_texts": keep_texts,
+            "within": within,
+            "dimension": dimension,
+            "read_only": read_only,
+        }
         if is_redis(path):
             address = RedisAddress.parse(str(path))
-            if dimension is not None or any(name in options for name in VECTOR_NAMES):
-                raise not_on_redis(address, "an option of vectors")
             if memory is not None:
                 raise ParameterError(
                     "memory is that of the tables of an index in a folder: leave it out, servers "
@@ -196,7 +199,7 @@ class Index:
         refuse_url(path)
         if replicas:
             raise ParameterError("replicas are those of Redis servers: leave them out for a folder")
-        return cls(OpenIndex.open(Path(path), *required, how, dimension=dimension, **stored))
+        return cls(OpenIndex.open(Path(path), *required, how, **stored))
 
     def close(self) -> None:
         """Store the documents that wait, write a snapshot if one is due, and release the lock.
@@ -502,7 +505,6 @@ class Index:
         >>> counts["kept"], counts["removed"]
         (1, 1)
         """
-        self._of_texts_alone("files", "give texts and vectors to add_batch")
         return add_increment(self._in_folder("an increment (-o)"), job, folder, progress)
 
     def remove(self, id: str) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.formatting import format_count
-from neardup.lsh.angles import Surroundings
+from neardup.lsh.angles import Agreements, Surroundings
 from neardup.lsh.curve import BELOW_ONE, Meeting
 from neardup.spec import check_whole, suggest_share
 
@@ -168,6 +168,19 @@ class VectorCounts:
             self._sums += other._sums
             self._sample(other._hashes, other.sample)
 
+    def scaled_to(self, documents: int) -> VectorCounts:
+        """Return about what more vectors like these would have counted; of fewer, these counts.
+
+        Args:
+            documents: How many vectors there are.
+        """
+        more = VectorCounts()
+        more.merge(self)
+        if documents > self.documents > 0:
+            more.documents = documents
+            more._sums = np.rint(self._sums * (documents / self.documents)).astype(np.int64)
+        return more
+
     def centre(self, dimension: int) -> NDArray[np.int16]:
         """Return the mean of the quantised vectors, rounded; zeros if they are few.
 
@@ -241,6 +254,22 @@ class PlanePrediction(Meeting):
         """The number of pairs below the threshold that share a bucket."""
         pairs = self.documents * (self.documents - 1) / 2
         return pairs * self.around.others.meet(self.planes.bands, self.planes.rows)
+
+    @property
+    def compared(self) -> float:
+        """The pairs below the threshold that share a bucket, for each document."""
+        return self.candidates / max(self.documents, 1)
+
+    @property
+    def members(self) -> float:
+        """The buckets of a document that it shares with one below the threshold."""
+        one_band = self.around.others.meet(1, self.planes.rows)
+        return self.planes.bands * -math.expm1(-self.documents * one_band)
+
+    @property
+    def met(self) -> float:
+        """The share of the documents that share a bucket with one below the threshold."""
+        return -math.expm1(-2.0 * self.compared)
 
     @property
     def key_seconds(self) -> float:
@@ -322,20 +351,37 @@ def _best(
     around = Surroundings.measure(counts.sample, centre, threshold)
     similar, best = around.at(threshold), None
     for rows in range(1, MOST_ROWS + 1):
-        low, high = 0, (most or MOST_PLANES) // rows
-        if not high or similar.meet(high, rows) < recall:
+        bands = fewest_bands(similar, recall, rows, most)
+        if bands is None:
             break  # nor would bands of more rows
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = similar.meet(middle, rows) >= recall
-            low, high = (low, middle) if enough else (middle, high)
-        planes = Planes(high, rows)
+        planes = Planes(bands, rows)
         plan = PlanePrediction(planes, threshold, around, counts.documents, centre.size)
         if best is None or plan.seconds < best.seconds:
             best = plan
         elif plan.key_seconds > best.seconds:
             break  # more rows need more bands
     return best
+
+
+def fewest_bands(
+    similar: Agreements, recall: float, rows: int, most: int | None = None
+) -> int | None:
+    """Return the fewest bands of so many planes that reach the recall; None if none do.
+
+    Args:
+        similar: In how many signs pairs at the threshold agree.
+        recall: The share of them that must share a bucket.
+        rows: The planes of a band.
+        most: The most planes; None for as many as there can be.
+    """
+    low, high = 0, (most or MOST_PLANES) // rows if 1 <= rows <= MOST_ROWS else 0
+    if not high or similar.meet(high, rows) < recall:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = similar.meet(middle, rows) >= recall
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def _suggest_cosine(

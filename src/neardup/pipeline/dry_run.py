@@ -14,13 +14,12 @@ from neardup.errors import UsageError
 from neardup.explanation import describe_rule
 from neardup.first_look import FirstDocuments
 from neardup.formatting import format_bytes, format_count
-from neardup.lsh.planes import PlanePrediction
-from neardup.pipeline.disk_estimate import estimate_disk, read_samples
+from neardup.pipeline.disk_estimate import estimate_disk
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import check_free
 from neardup.pipeline.run import check_folder
 from neardup.pipeline.stages.sketch import default_maker
-from neardup.vector_layout import CountedVectors, lay_out_vectors
+from neardup.pipeline.vector_sample import SampledLayout, sample_layout
 from neardup.wording import format_method
 
 LISTED_FILES = 10
@@ -44,7 +43,7 @@ def describe_job(job: Job) -> str:
         job.file.check(job.inputs, job.folders, job.force, job.against)
         place, kept = job.out.parent, str(job.out)
     check_columns(job.inputs, job.columns)
-    columns = find_dimension(job.inputs, job.columns)
+    job = replace(job, columns=find_dimension(job.inputs, job.columns))
     if job.annotate is not None:
         check_new_columns(job.inputs)
     shards = cut_shards(job.inputs, job.reading)
@@ -53,8 +52,9 @@ def describe_job(job: Job) -> str:
             parse_chunk(chunk, shard.reading.columns)
             break
     first = FirstDocuments(job.options.spec)
-    need = estimate_disk(job, shards, default_maker(job), first)
-    planes = _plan_planes(replace(job, columns=columns), need.documents)
+    layout = sample_layout(job, shards)
+    need = estimate_disk(job, shards, default_maker(job, layout), first)
+    planes = _describe_planes(layout)
     warning = first.warn_of_comparisons(job.options, need.documents)
     while not place.exists():
         place = place.absolute().parent
@@ -84,35 +84,15 @@ def describe_job(job: Job) -> str:
     return "\n".join(lines)
 
 
-def _plan_planes(job: Job, documents: int) -> str:
-    """Return the planes that a run would have by samples of its vectors; empty if unknown.
-
-    Raises `ParameterError` where the vectors of all inputs, if they are like these, would be
-    refused.
-
-    Args:
-        job: The job, with the dimension of its vectors.
-        documents: The estimated number of its documents.
-    """
-    signal, dimension = job.options.vectors, job.columns.dimension
-    column = job.columns.vector_column
-    if signal is None or not signal.finds or dimension is None or column is None or job.against:
+def _describe_planes(layout: SampledLayout | None) -> str:
+    """Return the planes that a run would have by a sample of its vectors; empty if unknown."""
+    if layout is None or layout.found is None:
         return ""
-    counted = CountedVectors()
-    for sample in read_samples(cut_shards(job.inputs, job.reading)):
-        counted.add(sample.documents)
-    counts = counted.counts
-    if not (sampled := counts.documents):
-        return ""
-    counts.documents = max(documents, sampled)
-    layout = lay_out_vectors(job.options, dimension, counted)
-    assert layout.curve is not None  # noqa: S101  # vectors find candidates
-    planes = layout.curve.planes
-    found = PlanePrediction.of(planes, signal.threshold, counts, layout.centre.numbers)
+    found = layout.found
     return (
-        f"about {planes}, by {format_count(sampled, 'document')}: predicted recall at cosine "
-        f"{signal.threshold:g} {found.recall:.4f}, and {found.candidates / counts.documents:.1f} "
-        "pairs a document that are compared in vain"
+        f"about {found.planes}, by {format_count(layout.sample.sampled, 'document')}: predicted "
+        f"recall at cosine {found.threshold:g} {found.recall:.4f}, and {found.compared:.1f} pairs "
+        "a document that are compared in vain"
     )
 
 

@@ -161,3 +161,20 @@ def find_postings(
 ) -> list[int]:
     """Return the first `limit` documents of a key that are not dead."""
     return [number for number in table.get(key, ()) if number not in dead][:limit]
+
+
+def exact_entries(keys: Sequence[tuple[int, ...]], slots: int, words: int) -> list[int]:
+    """Return the slots of an exact set: the words of the key that each has, and 1; else zeros."""
+    table: list[tuple[int, ...]] = [(0,) * (words + 1)] * slots
+    for key in keys:
+        at = scaled(mix(key[0]), slots)
+        while table[at][-1] and table[at][:-1] != key:
+            at = (at + 1) % slots
+        table[at] = (*key, 1)
+    return [word for slot in table for word in slot]
+
+
+def packed_buckets(buckets: Sequence[Sequence[int]]) -> bytes:
+    """Return the fingerprints of a cuckoo filter, 12 bits each, and two bytes behind them."""
+    rows = (sum(mark << 12 * place for place, mark in enumerate(each)) for each in buckets)
+    return b"".join(row.to_bytes(6, "little") for row in rows) + bytes(2)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from struct import pack
 
-from neardup.reference.hashes import MASK, constants_seed, element_hash, mix, xxh64
+from neardup.reference.hashes import MASK, constants_seed, element_hash, mix, murmur3, xxh64
 from neardup.spec import Spec
 
 EMPTY_SLOT = 2**32 - 1
@@ -116,15 +116,16 @@ def band_keys(sig: Sequence[int], bands: int, rows: int) -> list[int]:
     return table_keys(sig, [(bands, rows)])
 
 
-def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]]) -> list[int]:
+def table_keys(sig: Sequence[int], curves: Sequence[tuple[int, int]], width: int = 32) -> list[int]:
     """Return the band keys of several tables, given as (bands, rows).
 
-    Bands are numbered across the tables, and each has slots of its own.
+    Bands are numbered across the tables, and each has slots of its own, of 32 or 64 bits.
     """
+    word = "I" if width == 32 else "Q"
     sizes = [rows for bands, rows in curves for _ in range(bands)]
     starts = [sum(sizes[:band]) for band in range(len(sizes))]
     return [
-        xxh64(pack(f"<{rows}I", *sig[start : start + rows]), band)
+        xxh64(pack(f"<{rows}{word}", *sig[start : start + rows]), band)
         for band, (start, rows) in enumerate(zip(starts, sizes, strict=True))
     ]
 
@@ -287,3 +288,17 @@ def probe_keys(
             total = sum(probe[band * rows : (band + 1) * rows])
             probes.append((total, slot, band, band_keys(probe, bands, rows)[band]))
     return [(band, key) for _, _, band, key in sorted(probes)]
+
+
+def registers(elements: Iterable[int], count: int) -> list[int]:
+    """Return the registers of a HyperLogLog, as Apache DataSketches fills them.
+
+    The lower bits of the first half of the MurmurHash3 of an element, with seed 9001, are its
+    register; the zeros in front of the second half, and one more, its value.
+    """
+    held = [0] * count
+    for x in elements:
+        low, high = murmur3(x.to_bytes(8, "little"), 9001)
+        place = low % count
+        held[place] = max(held[place], min(64 - high.bit_length(), 62) + 1)
+    return held

@@ -16,6 +16,9 @@ import pytest
 from support import batch_engine
 from support.redis_index import check_order_of_numbers, fresh_address
 from support.sizes import full
+from support.vector_definition import Row, Signals
+from support.vector_index import add, check_promises, opened
+from support.vector_index import check_order_of_numbers as check_vectors
 
 from neardup import Index
 from neardup.index.redis_store import shared_generation
@@ -56,7 +59,8 @@ for line in sys.stdin:
         for id in asked["ids"]:
             index.remove(id)
     else:
-        index.add_batch(asked["ids"], asked["texts"], replace=asked["replace"])
+        given = asked["ids"], asked["texts"]
+        index.add_batch(*given, vectors=asked["vectors"], replace=asked["replace"])
     index.close()
     os._exit(0)
 """
@@ -81,7 +85,7 @@ def killing(address: str) -> Iterator[Callable[..., bool]]:
 
         def kill(step: int, **asked: object) -> bool:
             given = {"address": address, "step": step, "some": step % 3}
-            given |= {"remove": False, "replace": False, "forget": False}
+            given |= {"remove": False, "replace": False, "forget": False, "vectors": None}
             print(json.dumps(given | asked), file=process.stdin, flush=True)
             said = process.stdout.readline()
             assert said in ("killed\n", "ended 0\n")
@@ -203,3 +207,53 @@ def test_killed_while_it_forgets(stride: int) -> None:
         assert index.repair() == []
         assert index.verify() == []
         check_order_of_numbers(index, texts)
+
+
+def near(name: str, step: int, size: int) -> list[Row]:
+    """Documents of which each is similar to the one before, by its text or by its vector."""
+    texts = family(f"s{step}", size)
+    vectors = [[1.0, 0.25 * step, 0.125 * at] for at in range(size)]
+    return [
+        {"id": f"{name}{id}", "text": text if at % 2 else f"{name}{at} {text}", "v": v}
+        for at, ((id, text), v) in enumerate(zip(texts.items(), vectors, strict=True))
+    ]
+
+
+VECTORED = [Signals("alone", 0.95), Signals("also", 0.95, limit=2), Signals("unless", 0.99)]
+
+
+@STRIDES
+@pytest.mark.parametrize("asked", VECTORED, ids=str)
+def test_killed_while_it_adds_or_removes_vectors(stride: int, asked: Signals) -> None:
+    """Who goes on has the answer of a run, and later removes what the killed one was removing."""
+    address = fresh_address()
+    added: list[Row] = []
+    with opened(address, asked) as index, killing(address) as kill:
+        for step in count(0, stride):
+            before, batch, late = (near(name, step, 4) for name in ("a", "b", "c"))
+            ids, vectors = [row["id"] for row in batch], [row["v"] for row in batch]
+            texts = None if asked.role == "alone" else [row["text"] for row in batch]
+            add(index, before)
+            killed = kill(step, ids=ids, texts=texts, vectors=vectors)
+            add(index, late)
+            assert killed or all(id in index for id in ids), "it was acknowledged"
+            add(index, batch)
+            added += [*before, *batch, *late]
+            if not killed:
+                break
+        assert step > 8
+        index.repair()
+        assert index.verify() == []
+        check_vectors(index, added, asked)
+        for step in count(0, stride):
+            gone = [row["id"] for row in added if row["id"] in index][:1]
+            killed = kill(step, ids=gone, remove=True)
+            if killed:
+                index.finish_removals()
+                index.remove(gone[0])
+            assert gone[0] not in index
+            if not killed:
+                break
+        index.repair()
+        assert index.verify() == []
+        check_promises(index, [row for row in added if row["id"] in index], asked)

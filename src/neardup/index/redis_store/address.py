@@ -44,7 +44,6 @@ NOT_ON_REDIS: Final = {
     "another operating point": "make another index (?name=NAME) with it, and add the files again",
     "another specification": "make another index (?name=NAME) with it, and add the files again",
     "an increment (-o)": "run neardup dedup --against the index, then add what was kept",
-    "an option of vectors": "make the index in a folder",
 }
 """What an index on Redis can't do, and the cure; docs/cluster.md lists it."""
 

@@ -406,4 +406,5 @@ class _Attempt:
             state.exact,
             new.added,
             new.metadata[row],
+            state.cosine,
         )

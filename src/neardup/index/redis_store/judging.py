@@ -139,9 +139,9 @@ def judge(
     found = view.decider.decide(chosen, numbers, MetLeaders(meeting, view))
     counters.count_judged(len(rest), found, time.perf_counter() - begun)
     columns = found.witness.tolist(), found.similarity.tolist(), found.exact.tolist()
-    for row, witness, similarity, exact in zip(rest, *columns, strict=True):
-        copy = witness != NO_WITNESS
-        decided[row] = State(COPY, witness, similarity, int(exact)) if copy else State(KEPT)
+    for row, witness, similarity, exact, cosine in zip(rest, *columns, found.cosines, strict=True):
+        copy = State(COPY, witness, similarity, int(exact), cosine=cosine)
+        decided[row] = State(KEPT) if witness == NO_WITNESS else copy
     return decided
 
 

@@ -28,7 +28,8 @@ buckets, as a copy, does not find the entry of the former turn any more.
 
 States begin with a letter: P pending, K kept, C copy, A abandoned, R being removed, D removed, O
 being judged again. K has a checksum; C and O have the witness, the similarity, whether that is
-exact, the turn, and a checksum; P and R have a token of the process, D may have one.
+exact, the turn, the cosine if that is known besides, and a checksum; P and R have a token of the
+process, D may have one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from numpy.typing import NDArray
 from neardup.errors import FormatError
 from neardup.index.store import Row, blob_sum
 
-FORMAT: Final = 1
+FORMATS: Final = (1, 2)
+"""Format versions: documents without vectors, and with vectors."""
 BLOCK: Final = 64
 """Documents of a block: few enough that Redis packs their states (hash-max-listpack-entries)."""
 NUMBER_BYTES: Final = 5
@@ -55,6 +57,7 @@ STORED: Final = (KEPT, COPY, ORPHAN)
 GONE: Final = (ABANDONED, REMOVING, DELETED)
 """States of documents that no other document has to mind."""
 WITNESS: Final = struct.Struct(">IdBB")
+COSINE: Final = struct.Struct(">d")
 TOKEN_BYTES: Final = 4
 TOKENS: Final = {PENDING: (5,), ABANDONED: (1,), REMOVING: (5,), DELETED: (1, 5)}
 """Lengths of the states that have no checksum."""
@@ -152,6 +155,8 @@ class State(NamedTuple):
     exact: int = 1
     turn: int = 0
     """How often it was judged again, as far as that is counted."""
+    cosine: float | None = None
+    """Of its vector and that of the witness, if vectors are a second signal."""
 
     @property
     def judged_again(self) -> State:
@@ -163,13 +168,14 @@ class State(NamedTuple):
         """Return the state of a document that another store has."""
         if row.witness is None:
             return cls(KEPT)
-        return cls(COPY, row.witness, row.similarity, row.exact)
+        return cls(COPY, row.witness, row.similarity, row.exact, cosine=row.cosine)
 
     def pack(self, number: int) -> bytes:
         """Return the bytes of a decided state of a document."""
         data = self.kind
         if self.witness is not None:
             data += WITNESS.pack(self.witness, self.similarity or 0.0, self.exact, self.turn)
+            data += b"" if self.cosine is None else COSINE.pack(self.cosine)
         return data + _sum(number, data)
 
 
@@ -185,15 +191,21 @@ def unpack_state(number: int, data: bytes | None) -> State:
     if len(data) in TOKENS.get(kind, ()):
         return State(kind)
     body, stored = data[:-4], data[-4:]
-    if stored != _sum(number, body) or kind not in STORED or len(body) != _body_size(kind):
+    if stored != _sum(number, body) or kind not in STORED or len(body) not in _body_sizes(kind):
         raise FormatError(
             f"the state of document {number} is damaged: restore a copy of the servers' data"
         )
-    return State(kind) if kind == KEPT else State(kind, *WITNESS.unpack(body[1:]))
+    if kind == KEPT:
+        return State(kind)
+    end = 1 + WITNESS.size
+    cosine = COSINE.unpack(body[end:])[0] if len(body) > end else None
+    witness, similarity, exact, turn = WITNESS.unpack(body[1:end])
+    return State(kind, witness, similarity, exact, turn, cosine)
 
 
-def _body_size(kind: bytes) -> int:
-    return 1 if kind == KEPT else 1 + WITNESS.size
+def _body_sizes(kind: bytes) -> tuple[int, ...]:
+    end = 1 + WITNESS.size
+    return (1,) if kind == KEPT else (end, end + COSINE.size)
 
 
 def _sum(number: int, data: bytes) -> bytes:
@@ -227,6 +239,7 @@ class Record(NamedTuple):
             state.exact,
             self.added,
             self.metadata,
+            state.cosine,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from neardup.errors import IndexLocked, UsageError
 from neardup.index.generation import OpenOptions
 from neardup.index.open_index import require_settings
-from neardup.index.redis_store.address import RedisAddress, not_on_redis
+from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.configuration import check_configuration
 from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
 from neardup.index.redis_store.keyspace import KEPT, Keyspace
@@ -23,7 +23,8 @@ from neardup.index.redis_store.shared_generation import (
     read_meta,
 )
 from neardup.index.redis_store.shared_loader import SharedLoader
-from neardup.index.settings import IndexSettings, new_options
+from neardup.index.settings import IndexSettings, new_settings
+from neardup.index.vector_settings import require_vectors
 from neardup.keys import Key
 from neardup.runtime import Progress
 from neardup.spec import Spec
@@ -60,23 +61,30 @@ def check_settings(
     options: dict[str, Any],
     keep_texts: bool | None,
     within: str | None,
+    dimension: int | None = None,
 ) -> None:
     """Raise the errors of `OpenServers.open` that need no documents; write nothing."""
     with closing(connect(address)) as servers:
         check_configuration(servers, lambda _: None)
         meta = read_meta(servers)
         if meta is None:
-            IndexSettings(new_options(None, key, options), bool(keep_texts), within=within or "")
+            new_settings(
+                None,
+                key,
+                options,
+                keep_texts=bool(keep_texts),
+                within=within or "",
+                dimension=dimension,
+            )
             return
         settings = IndexSettings.of_stored(meta, str(address))
-        require_settings(str(address), settings, None, key, options, keep_texts, within)
+        others = require_vectors(settings.options, options, dimension)
+        require_settings(str(address), settings, None, key, others, keep_texts, within)
 
 
 @contextmanager
 def new_index(address: RedisAddress, settings: IndexSettings) -> Iterator[SharedLoader]:
     """Make an index of what the block loads; no other process opens it before the block ends."""
-    if settings.options.vectors is not None:
-        raise not_on_redis(address, "an option of vectors")
     servers = connect(address)
     try:
         if not create_index(servers, settings, loading=True):
@@ -110,6 +118,7 @@ class OpenServers:
         *,
         keep_texts: bool | None,
         within: str | None,
+        dimension: int | None,
         read_only: bool,
         replicas: int,
     ) -> OpenServers:
@@ -123,6 +132,7 @@ class OpenServers:
             how: How the index works in this process.
             keep_texts: Whether texts are stored; None for no requirement.
             within: The column of the groups; None for none, or as the index has it.
+            dimension: The numbers of a vector; None for none, or as the index has it.
             read_only: Only query it.
             replicas: The replicas that have to have a document before it is acknowledged.
         """
@@ -133,8 +143,15 @@ class OpenServers:
             if meta is None:
                 if read_only:
                     raise missing_index(address)
-                made = new_options(spec, key, options)
-                create_index(servers, IndexSettings(made, bool(keep_texts), within=within or ""))
+                made = new_settings(
+                    spec,
+                    key,
+                    options,
+                    keep_texts=bool(keep_texts),
+                    within=within or "",
+                    dimension=dimension,
+                )
+                create_index(servers, made)
                 meta = read_meta(servers) or {}
             if meta["loading"]:
                 raise IndexLocked(
@@ -144,7 +161,8 @@ class OpenServers:
             if meta["unfinished"]:
                 finish_creation(servers, meta)
             settings = IndexSettings.of_stored(meta, str(address))
-            require_settings(str(address), settings, spec, key, options, keep_texts, within)
+            others = require_vectors(settings.options, options, dimension)
+            require_settings(str(address), settings, spec, key, others, keep_texts, within)
             return cls(address, SharedGeneration(servers, meta, key, how, read_only=read_only))
         except BaseException:
             servers.close()

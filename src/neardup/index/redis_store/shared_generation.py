@@ -20,7 +20,7 @@ from neardup.index.redis_store.buckets import FIRST_SLICES, SharedBuckets
 from neardup.index.redis_store.decision_store import DecisionStore
 from neardup.index.redis_store.documents import ListedDocuments, SharedDocuments
 from neardup.index.redis_store.enrolment import Enrolment
-from neardup.index.redis_store.keyspace import FORMAT, Keyspace
+from neardup.index.redis_store.keyspace import FORMATS, Keyspace
 from neardup.index.redis_store.lease import Lease
 from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.overflow import Overflow
@@ -245,10 +245,11 @@ def read_meta(servers: Servers) -> dict[str, Any] | None:
         return None
     found = dict(zip(listed[::2], listed[1::2], strict=True))
     try:
-        if int(found[b"format"]) != FORMAT:
+        if int(found[b"format"]) not in FORMATS:
             raise FormatError(
                 f"{servers.address}: format version {found[b'format'].decode()}, this neardup "
-                f"reads version {FORMAT}: use the neardup that wrote it, or build the index again"
+                f"reads versions {FORMATS[0]} to {FORMATS[-1]}: use the neardup that wrote it, or "
+                "build the index again"
             )
         meta = {
             **orjson.loads(found[b"settings"]),
@@ -260,7 +261,8 @@ def read_meta(servers: Servers) -> dict[str, Any] | None:
             f"{servers.address} is damaged, or no index: restore the servers' data, or give "
             "another name (?name=NAME)"
         ) from None
-    blobs = {name: found.get(name.encode(), b"") for name in ("ignored", "frequencies")}
+    names = ("ignored", "frequencies", "centre")
+    blobs = {name: found.get(name.encode(), b"") for name in names}
     flags = {name: name.encode() in found for name in ("unfinished", "loading")}
     return {**meta, **blobs, **flags}
 
@@ -284,7 +286,8 @@ def create_index(servers: Servers, settings: IndexSettings, *, loading: bool = F
             fields += [name, value]
     partitions = CLUSTER_PARTITIONS if servers.several else PARTITIONS
     servers.prepare(partitions)
-    fields += ["settings", orjson.dumps(plain), "format", FORMAT, "partitions", partitions]
+    version = FORMATS[settings.options.vectors is not None]
+    fields += ["settings", orjson.dumps(plain), "format", version, "partitions", partitions]
     fields += ["identity", os.urandom(IDENTITY_BYTES), "unfinished", 1]
     fields += ["loading", 1] if loading else []
     call = Call.of_script(load_script("create"), [Keyspace(servers.address.name, 1).meta], fields)

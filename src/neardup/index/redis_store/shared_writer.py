@@ -129,7 +129,7 @@ class SharedWriter(RequestQueue):
                 given[place] = answer
             start += len(request.places)
             self._counters.count_answers(given)
-            request.done.set_result(given)
+            request.done.set_result([self._view.name_signal(answer) for answer in given])
 
     def _answers(
         self, ids: list[str], enrolled: dict[int, Enrolled], refused: dict[int, str]
@@ -140,7 +140,8 @@ class SharedWriter(RequestQueue):
         answers = []
         for at, id in enumerate(ids):
             if at in rows:
-                answers.append(answer_from_row(rows[at], witnesses, again=enrolled[at].again))
+                answer = answer_from_row(rows[at], witnesses, again=enrolled[at].again)
+                answers.append(self._view.name_signal(answer, rows[at].cosine))
             else:
                 answers.append(Answer(id, REJECTED, reason=refused.get(at, CONFLICT)))
         return answers

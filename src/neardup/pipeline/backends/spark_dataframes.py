@@ -8,15 +8,13 @@ run are DataFrames again, by ids of the original type.
 from __future__ import annotations
 
 import re
-import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
@@ -27,16 +25,22 @@ from pyspark.sql.types import (
     NumericType,
     StringType,
     StructType,
-    TimestampType,
+    UserDefinedType,
 )
 
+from neardup.corpus.column_check import find_dimension
 from neardup.corpus.columns import Source, convert_table, resolve_columns
 from neardup.corpus.documents import Columns
 from neardup.corpus.fields import JOINT, LIST, parts_of
 from neardup.corpus.inputs import InputOptions, find_inputs
-from neardup.corpus.jsonl import parse_lines
 from neardup.errors import UsageError
-from neardup.pipeline.backends.spark_failures import tag_errors, translate_spark_errors
+from neardup.pipeline.backends.spark_failures import translate_spark_errors
+from neardup.pipeline.backends.spark_ids import (
+    ids_to_strings,
+    require_ids,
+    require_separate_ids,
+    strings_to_ids,
+)
 from neardup.pipeline.job import Job
 from neardup.pipeline.record import FinishedRun, StageClock
 from neardup.pipeline.run import find_near_duplicates
@@ -47,8 +51,6 @@ LOCAL_SCHEME = "file://"
 """Without it a path belongs to the cluster's default file system."""
 GLOB_CHARACTERS = re.compile(r"[\[\]{}*?\\]")
 """Characters that Spark takes for wildcards in paths that it reads."""
-CHECKED_LINES = 1000
-"""Lines that are checked before the work begins: each field must be in one of them."""
 MAX_BROADCAST = 1_000_000
 """Ids of dropped rows that are sent to all tasks, instead of sorting all rows by id."""
 ID_TYPES = (BinaryType, DatetimeType, NumericType, StringType)
@@ -74,13 +76,12 @@ class DataFrameInput:
     """The format of the files that `write` makes."""
 
     def __post_init__(self) -> None:
-        names = self.frame.columns
-        inner = [name for name in _list_inner_fields(self.frame.schema) if name not in names]
-        columns = resolve_columns(self.columns, [*names, *inner], self.called)
+        self.refuse_beside()
+        columns = resolve_columns(self.columns, self._fields, self.called)
         if columns.id is None:
             raise UsageError(
                 "rows that Spark reads have no order: give a column of unique ids with "
-                f"{self.called.option.format('id')}"
+                f"{self.called.name_option('id')}"
             )
         object.__setattr__(self, "columns", columns)
         if not isinstance(self.id_type, ID_TYPES):
@@ -90,8 +91,18 @@ class DataFrameInput:
             )
         # Refuse what can't be text or can't be ranked, before a task does.
         table = self._read().limit(0).toArrow()
-        named = {name: table.column(option) for option, name in columns.asked().items()}
+        named = {
+            name: table.column(self._alias(option)) for option, name in columns.asked().items()
+        }
         convert_table(pa.Table.from_pydict(named), columns, self.called)
+
+    def refuse_beside(self) -> None:
+        """Refuse a file of vectors, whose rows belong to documents in the order of files."""
+        if self.columns.vectors is not None and self.columns.vector_column is None:
+            raise UsageError(
+                f"rows that Spark reads have no order, by which those of {self.columns.vectors} "
+                "could belong to them: put the vectors into a column"
+            )
 
     @property
     def id_type(self) -> DataType:
@@ -111,11 +122,17 @@ class DataFrameInput:
             within=names.get("within"),
             source=names.get("source"),
             distinguish=apart,
+            vectors=names.get("vectors"),
         )
 
     def write(self, folder: Path) -> None:
-        """Write the documents to files in the order of their ids, which become strings."""
-        rows = self._read().repartitionByRange("id").sortWithinPartitions("id")
+        """Write the documents to files in the order of their ids, which become strings.
+
+        The rows of one document are in the order of their groups (`within`): the first one counts.
+        """
+        rows = self._read()
+        order = ["id", "within"] if "within" in rows.columns else ["id"]
+        rows = rows.repartitionByRange("id").sortWithinPartitions(*order)
         named = rows.withColumn("id", ids_to_strings(sql.col("id"), self.id_type)).toDF(
             *(name.replace(":", "") for name in rows.columns)
         )
@@ -140,10 +157,12 @@ class DataFrameInput:
         return self._numbered().withColumn(name, self._find(self.columns.id or "")[0])
 
     def _require_ids(self, folder: Path) -> None:
-        """Raise UsageError unless every document has an id, and every id is unique."""
+        """Raise UsageError unless every document has an id, its own or that of its rows."""
         documents = read_parquet(self.frame.sparkSession, folder)
-        missing = documents.where("id IS NULL AND text IS NOT NULL").count()
-        require_ids(self.ids(folder), missing)
+        contents = [name for name in ("text", "vectors") if name in documents.columns]
+        usable = " AND ".join(f"{name} IS NOT NULL" for name in contents)
+        missing = documents.where(f"id IS NULL AND {usable}").count()
+        require_ids(missing, None if self.columns.merges_rows else self.ids(folder))
 
     def ids(self, folder: Path) -> DataFrame:
         """Return the ids of the documents that `write` has written to a folder."""
@@ -153,11 +172,25 @@ class DataFrameInput:
 
     def _read(self) -> DataFrame:
         """Return the columns that are used, named by their options."""
+        made = {"text": self._text, "vectors": self._vectors}
         named = [
-            (self._text() if option == "text" else self._find(name)[0]).alias(option)
+            (made[option]() if option in made else self._find(name)[0]).alias(self._alias(option))
             for option, name in self.columns.asked().items()
         ]
         return self._numbered().select(*named)
+
+    def _alias(self, option: str) -> str:
+        """Return the name of a column that an option asks for, while Spark writes it."""
+        return "id" if option == self.columns.id_option else option
+
+    @property
+    def _fields(self) -> list[str]:
+        """The columns, and the fields inside of them."""
+        names = self.frame.columns
+        return [
+            *names,
+            *(name for name in _list_inner_fields(self.frame.schema) if name not in names),
+        ]
 
     def _numbered(self) -> DataFrame:
         """Return the frame with columns named by position: the user's names may need quotes."""
@@ -177,18 +210,27 @@ class DataFrameInput:
 
     def _text(self) -> Column:
         """Return the texts; those of several columns joined, as `corpus.fields` does."""
-        names = parts_of(self.columns, "text", self.frame.columns)
+        names = parts_of(self.columns, "text", self._fields)
         if len(names) == 1:
             return self._find(names[0])[0]
         for name in names:
             if not isinstance(kind := self._find(name)[1], StringType):
                 raise UsageError(
                     f"{self.called.name}: column {name!r} is {kind.simpleString()}, not text: "
-                    f"choose another with {self.called.option.format('text')}"
+                    f"choose another with {self.called.name_option('text')}"
                 )
         parts = [self._find(name)[0] for name in names]
         joined = sql.concat_ws(JOINT, *(sql.when(part != "", part) for part in parts))
         return sql.when(sql.coalesce(*parts).isNotNull(), joined)
+
+    def _vectors(self) -> Column:
+        """Return the vectors as lists: those of Spark ML, too."""
+        column, kind = self._find(self.columns.vectors or "")
+        if isinstance(kind, UserDefinedType) and type(kind).__name__ == "VectorUDT":
+            from pyspark.ml.functions import vector_to_array
+
+            return sql.when(column.isNotNull(), vector_to_array(column))  # it refuses null
+        return column
 
 
 def _list_inner_fields(kind: DataType, prefix: str = "") -> Iterator[str]:
@@ -201,119 +243,6 @@ def _list_inner_fields(kind: DataType, prefix: str = "") -> Iterator[str]:
             if prefix:
                 yield name
             yield from _list_inner_fields(field_.dataType, name)
-
-
-def require_ids(ids: DataFrame, missing: int) -> None:
-    """Raise UsageError unless every usable document has an id, and every id is unique.
-
-    Args:
-        ids: The ids of all documents.
-        missing: The number of usable documents without an id.
-    """
-    if missing:
-        raise UsageError(
-            f"{missing:,} rows have no id: give each row a unique id, or filter them out"
-        )
-    shared = ids.where("id IS NOT NULL").groupBy("id").count().where("count > 1")
-    for row in shared.orderBy("id").limit(1).collect():
-        raise UsageError(
-            f"{row['count']:,} rows have the id {row['id']!r}, and there may be more such "
-            "ids: make them unique"
-        )
-
-
-def require_separate_ids(ids: DataFrame, others: DataFrame) -> None:
-    """Raise UsageError if an id is both in the documents and in the earlier ones."""
-    for row in ids.where("id IS NOT NULL").join(others, "id").limit(1).collect():
-        raise UsageError(
-            f"the id {row['id']} is in the documents and in `against`, and there may be more such "
-            "ids: make them unique"
-        )
-
-
-def ids_to_strings(ids: Column, kind: DataType) -> Column:
-    """Return ids as strings from which `strings_to_ids` restores them."""
-    if isinstance(kind, BinaryType):
-        return sql.lower(sql.hex(ids))
-    # Twice a year a local time is ambiguous.
-    return (sql.unix_micros(ids) if isinstance(kind, TimestampType) else ids).cast("string")
-
-
-def strings_to_ids(names: Column, kind: DataType) -> Column:
-    """Return the ids of `ids_to_strings`; null for strings that it does not make."""
-    if isinstance(kind, BinaryType):
-        return sql.unhex(names)
-    if isinstance(kind, TimestampType):
-        return sql.timestamp_micros(names.try_cast("long"))
-    return names.try_cast(kind)
-
-
-@dataclass(frozen=True)
-class JsonLinesInput(DataFrameInput):
-    """Lines of JSON, in a frame with one column, and the fields of them that are used."""
-
-    format = "jsonl"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", replace(self.columns, id=self.columns.id or "id"))
-        line = sql.col(self.frame.columns[0])
-        written = sql.btrim(line, sql.lit(string.whitespace)) != ""
-        object.__setattr__(self, "frame", self.frame.select(line.alias("line")).where(written))
-        with translate_spark_errors("reading the inputs"):
-            first = self.frame.limit(CHECKED_LINES).toArrow().column("line")
-        parse_lines(_join_lines(first), True, self.columns, self.called)
-
-    @property
-    def id_type(self) -> DataType:
-        return StringType()
-
-    @property
-    def written(self) -> Columns:
-        return self.columns
-
-    def write(self, folder: Path) -> None:
-        """Write the lines, unchanged, to files in the order of their ids."""
-        named = self._named()
-        rows = named.repartitionByRange("id").sortWithinPartitions("id", "line")
-        with translate_spark_errors("reading the documents"):
-            rows.select("line").write.text(f"{LOCAL_SCHEME}{folder}", lineSep="\n")
-            require_ids(named.select("id"), named.where("usable AND id IS NULL").count())
-
-    def ids(self, folder: Path) -> DataFrame:  # noqa: ARG002 (the lines have them)
-        return self._named().select("id")
-
-    def _named(self) -> DataFrame:
-        return self.frame.mapInArrow(
-            _NameLines(self.columns), "line string, id string, usable boolean"
-        )
-
-    def keep_rows(self, run: DataFrameRun) -> DataFrame:
-        kept = LOCAL_SCHEME + GLOB_CHARACTERS.sub(r"\\\g<0>", str(run.folder / RUN / "kept"))
-        lines = self.frame.sparkSession.read.text(kept, lineSep="\n", recursiveFileLookup=True)
-        return lines.withColumnRenamed("value", "line")
-
-
-class _NameLines:
-    """In a task: return lines with their ids, and whether they can be documents."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with tag_errors():
-            for batch in batches:
-                lines = batch.column("line")
-                block = _join_lines(lines)
-                documents = parse_lines(block, False, self._columns, Source(""))
-                usable = [row not in documents.rejected for row in range(len(documents))]
-                ids = pc.cast(documents.ids, pa.string())
-                yield pa.RecordBatch.from_arrays(
-                    [lines, ids, pa.array(usable)], names=["line", "id", "usable"]
-                )
-
-
-def _join_lines(lines: pa.Array | pa.ChunkedArray) -> bytes:
-    return b"\n".join(lines.cast(pa.binary()).to_pylist())  # Spark does not check UTF-8
 
 
 DOCUMENTS, EARLIER, RUN = "documents", "earlier", "run"
@@ -366,11 +295,12 @@ class DataFrameRun:
         ]
         run = self.folder / RUN
         run.mkdir(mode=0o700, exist_ok=True)
+        columns = find_dimension(named, self.new.written, self.new.columns.vectors)
         job = replace(
             job,
             inputs=named,
             out=run,
-            columns=self.new.written,
+            columns=columns,
             input_options=options,
             against=earlier,
         )
@@ -401,8 +331,8 @@ class DataFrameRun:
             for column in rows.columns
             if column in ("id", "witness", "a", "b")
         }
-        said = ["decision"] if "decision" in rows.columns else []
-        return rows.withColumns(restored).select(*TABLE_COLUMNS[name], *said, *more)
+        rare = [column for column in RARE_COLUMNS if column in rows.columns]
+        return rows.withColumns(restored).select(*TABLE_COLUMNS[name], *rare, *more)
 
     @cached_property
     def pairs(self) -> DataFrame:
@@ -416,5 +346,8 @@ TABLE_COLUMNS: dict[str, tuple[Any, ...]] = {
     "rejected": ("id", "reason"),
     "clusters": ("id", "size"),
     "pairs": ("a", "b", "similarity"),
+    "vetoed": ("id", "witness", "similarity", "exact"),
 }
 """The columns of the tables that users see."""
+RARE_COLUMNS = ("cosine", "by", "decision")
+"""Columns that tables of some runs have: with two signals, or with decisions of people."""

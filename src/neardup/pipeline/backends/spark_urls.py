@@ -1,8 +1,8 @@
 """Run over URLs: a reader and a writer in front of a run over DataFrames.
 
 Spark reads and writes any file system that it supports. OUT gets kept, in the format of the inputs,
-and removed.parquet, clusters.parquet, rejected.parquet, which are folders of Parquet files; then
-report.html, and run.json when all the rest is written.
+and removed.parquet, clusters.parquet, rejected.parquet (on request pairs.parquet, vetoed.parquet),
+which are folders of Parquet files; then report.html, and run.json when all the rest is written.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from neardup.pipeline.backends.spark_dataframes import (
     RUN,
     DataFrameInput,
     DataFrameRun,
-    JsonLinesInput,
 )
 from neardup.pipeline.backends.spark_failures import translate_spark_errors
+from neardup.pipeline.backends.spark_json_lines import JsonLinesInput
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES
 from neardup.pipeline.record import FinishedRun, StageClock
@@ -329,6 +329,7 @@ def _write_tables(out: UrlPath, run: DataFrameRun, job: Job) -> None:
             kept.write.text(place, lineSep="\n")
         else:
             kept.write.parquet(place)
-    for name in ("removed", "clusters", "rejected", *(["pairs"] if job.pairs else [])):
+    rare = {"pairs": job.pairs, "vetoed": bool(job.options.veto)}
+    for name in ("removed", "clusters", "rejected", *(name for name in rare if rare[name])):
         path = (out / f"{name}.parquet").url
         run.table(name).write.parquet(path, compression="zstd")

@@ -26,6 +26,7 @@ from neardup.errors import InputError, RowError
 from neardup.first_look import FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
+from neardup.lsh.planes import PlanePrediction
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.disk_estimate import check_disk
@@ -44,6 +45,7 @@ from neardup.pipeline.sketch_files import (
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.pipeline.vector_inputs import place_vectors
+from neardup.pipeline.vector_sample import SampledLayout, expect_layout
 from neardup.runtime import AHEAD, Progress, map_in_order
 from neardup.sketch.hyperplane import digest_centre
 from neardup.sketcher import Sketcher
@@ -66,6 +68,8 @@ SHORT_ROW = 128
 """Bytes of a short document as stored."""
 BYTES_BESIDES_SLOTS = 60
 """Bytes of a document's sketch that are not slots: content hash, length, id."""
+BYTES_OF_A_PAIR, BYTES_OF_A_MEMBER = 16, 12
+"""Of a compared pair; of a document in a shared bucket, with its part of the bucket's own."""
 
 
 class ChunkMaker(Protocol):
@@ -87,13 +91,15 @@ class ChunkMaker(Protocol):
 class SketchMaker:
     """Makes sketches; `exact` if the candidates' shingles will be stored as well.
 
-    `dimension` is that of their vectors, which are stored with them.
+    `dimension` is that of their vectors, which are stored with them; `found` what is expected of
+    the planes of these, if they find candidates.
     """
 
     sketcher: Sketcher
     storage: SignatureStorage
     exact: bool
     dimension: int = 0
+    found: PlanePrediction | None = None
 
     @property
     def spec(self) -> Specification:
@@ -112,18 +118,30 @@ class SketchMaker:
         return replace(sketched, scripts=sample_scripts(documents.texts))
 
     def room(self, documents: int, length: int) -> float:
-        """Estimate the bytes of the sketches, and of the candidates' sets."""
+        """Estimate the bytes of the sketches, of the candidates' sets, and of what planes find."""
         spec = self.sketcher.spec
         slots = self.storage.size() * documents
         sets = 8 * length * UNITS_PER_BYTE[spec.unit] if self.exact else slots
         sets += 4 * self.dimension * documents
-        return slots + BYTES_BESIDES_SLOTS * documents + CANDIDATE_SHARE * sets
+        share, each = CANDIDATE_SHARE, float(BYTES_BESIDES_SLOTS)
+        if self.found is not None:
+            share += (1.0 - share) * self.found.met
+            each += BYTES_OF_A_PAIR * self.found.compared + BYTES_OF_A_MEMBER * self.found.members
+        return slots + each * documents + share * sets
 
 
-def default_maker(job: Job) -> SketchMaker:
-    """Return the maker of sketches for this job."""
+def default_maker(job: Job, layout: SampledLayout | None = None) -> SketchMaker:
+    """Return the maker of sketches for this job.
+
+    Args:
+        job: The job.
+        layout: The planes that are expected of its vectors, before these are counted.
+    """
     exact, dimension = job.options.verify == "exact", job.columns.dimension or 0
-    return SketchMaker(job.sketcher, job.storage, exact, dimension)
+    if layout is None:
+        return SketchMaker(job.sketcher, job.storage, exact, dimension)
+    job = replace(job, options=layout.apply(job.options), centre=layout.layout.centre)
+    return SketchMaker(job.sketcher, job.storage, exact, dimension, layout.found)
 
 
 def make_chunk(chunk: Chunk, shard: Shard, maker: ChunkMaker) -> SketchedChunk:
@@ -535,7 +553,7 @@ def sketch_inputs(
                 if job.annotate is not None:
                     check_new_columns(job.inputs)
                 look = None if maker else first
-                made_by = maker or default_maker(job)
+                made_by = maker or default_maker(job, expect_layout(job, shards))
                 check_disk(job, folder, shards, earlier_shards, progress, made_by, look)
             job = _count_frequent(job, folder, shards, earlier, progress)
             earlier.check(job.storage, job.options.verify == "exact", job.columns)
