@@ -257,8 +257,9 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
     strip: Annotated[
         str | Iterable[str] | None,
         Option(
-            "Ignore this when documents are compared: html markup, or lines in more than a share "
-            "of the documents (lines:0.1%).",
+            "Ignore this when documents are compared: html markup; html:main, also navigation, "
+            "forms and hidden parts of pages; lines in more than a share of the documents "
+            "(lines:0.1%).",
             otherwise="nothing",
             metavar="WHAT",
         ),

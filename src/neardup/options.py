@@ -50,6 +50,7 @@ from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
 from neardup.spec import (
     FAMILIES,
+    STRIPS,
     WEIGHTED,
     Spec,
     check_choice,
@@ -81,33 +82,29 @@ class Strip:
     html,lines:0.1%
     """
 
-    html: bool = False
+    markup: str = ""
+    """What changes sketches, as the specification states it: html, html:main, or nothing."""
     lines: Fraction | None = None
     """Lines in more than this share of the documents are ignored."""
 
-    @property
-    def markup(self) -> str:
-        """The part that changes sketches, as the specification states it."""
-        return "html" if self.html else ""
-
     def __str__(self) -> str:
         percent = [] if self.lines is None else [f"lines:{float(self.lines * 100):.12g}%"]
-        return ",".join(["html"] * self.html + percent)
+        return ",".join([self.markup] * bool(self.markup) + percent)
 
 
 def parse_strip(given: str | Iterable[str] | None) -> Strip:
-    """Parse the option strip: `html`, `lines:0.1%`, `html,lines:0.1%`, or a list of these."""
+    """Parse the option strip: `html`, `html:main`, `lines:0.1%`, `html,lines:0.1%`, or a list."""
     parts = [given] if isinstance(given, str) else list(given or ())
     strip = Strip()
     for name in ",".join(map(str, parts)).split(",") if parts else ():
         percent = re.fullmatch(r"lines:(\d{1,3}(?:\.\d{1,15})?)%", name.strip(), re.ASCII)
-        if name.strip() == "html":
-            strip = replace(strip, html=True)
+        if name.strip() in STRIPS[1:] and strip.markup in ("", name.strip()):
+            strip = replace(strip, markup=name.strip())
         elif percent and 0 < (share := Fraction(percent[1]) / 100) < 1 and strip.lines is None:
             strip = replace(strip, lines=share)
         else:
             raise ParameterError(
-                f"strip {name!r} is not known: use html and, once, lines:0.1% "
+                f"strip {name!r} is not known: use html or html:main and, once, lines:0.1% "
                 "(a share of the documents, above 0% and below 100%)"
             )
     return strip
@@ -168,7 +165,7 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     if given.get("sketch") not in (None, *FAMILIES):  # those of the library alone are not offered
         check_choice("sketch", given["sketch"], (*MAKE, *MAKE_WEIGHTED))
     strip = parse_strip(given.pop("strip", None))
-    if strip.html:
+    if strip.markup:
         require_html_library()
     if "mask" in given:
         given["mask"] = join_masks(given["mask"])

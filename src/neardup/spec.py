@@ -24,7 +24,7 @@ ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressiv
 PROFILES: Final[tuple[str, ...]] = get_args(ProfileName)
 UNIFYING: Final = ("aggressive", "look-alikes")
 """Profiles that unify compatibility forms, and fold accents and digits."""
-STRIPS: Final = ("", "html")
+STRIPS: Final = ("", "html", "html:main")
 MASKS: Final = ("dates", "emails", "numbers", "urls")
 """What can be replaced by placeholders before texts are compared."""
 VECTOR: Final = "vector"
@@ -107,7 +107,8 @@ class Spec:
         bits: The bits of a slot that are stored; fewer than the family makes for b-bit MinHash.
         unicode: The version of the Unicode tables; there is one.
         version: The version of the specification; there is one.
-        strip: `html` if markup is removed from texts first; empty by default.
+        strip: `html` if markup is removed from texts first, `html:main` if also what is
+            beside the main text of a page; empty by default.
         ignored: The digest of the list of ignored lines, 32 hexadecimal digits; empty by default.
         key: The id of the secret key of hash `siphash`, 16 hexadecimal digits; empty by default.
         weights: `tf-idf:` and the digest of the document frequencies by which shingles are

@@ -162,7 +162,7 @@ def options_of(spec: Spec, point: dict[str, Any]) -> Options:
     if VECTORS in given:
         given[VECTORS] = VectorSignal.of_stated(given[VECTORS])
     distinguish = parse_distinguish(given.pop(DISTINGUISH, None) or None)
-    strip = Strip(html=spec.strip == "html")
+    strip = Strip(spec.strip)
     return Options(spec=spec, strip=strip, distinguish=distinguish, **given)
 
 
@@ -350,7 +350,8 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         base["strip"] = ",".join(base["strip"])
     if base["strip"] not in STRIPS:
         raise ParameterError(
-            f"strip {base['strip']!r} is not possible here: html takes out markup, '' nothing; "
+            f"strip {base['strip']!r} is not possible here: html or html:main takes out "
+            "markup, '' nothing; "
             "frequent lines are counted over all documents, and an index never has all"
         )
     if key is not None and base["hash"] != KEYED:

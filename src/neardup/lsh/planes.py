@@ -327,8 +327,9 @@ def plan_planes(
         )
     if best.is_opposite:
         raise ParameterError(
-            f"all of these vectors are nearer to each other than a cosine of {threshold:g}: around "
-            f"their mean it would need {best}: use a higher cosine, or --centre none"
+            f"nearly all of these vectors are nearer to each other than a cosine of {threshold:g}, "
+            f"and duplicates by it; around their mean it would need {best}: use a higher cosine, "
+            "or --centre none, which finds them"
         )
     if best.is_quadratic:
         raise ParameterError(
