@@ -177,10 +177,15 @@ class Sketcher:
         return hashes
 
 
+def words_of_vector(dimension: int) -> int:
+    """Return how many words a vector of so many numbers has: two in each."""
+    return (dimension + 1) // 2
+
+
 def pack_vectors(vectors: NDArray[np.float32]) -> Ragged:
     """Return each vector as a row of 64-bit words, two numbers each, filled with zeros."""
     count, dimension = vectors.shape
-    words = (dimension + 1) // 2
+    words = words_of_vector(dimension)
     packed = np.zeros((count, 2 * words), np.float32)
     packed[:, :dimension] = vectors
     return Ragged(packed.view(np.uint64).reshape(-1), np.arange(count + 1, dtype=np.int64) * words)

@@ -14,6 +14,8 @@ MUTATIONS = {
     # the rule that is broken: vectors, module, what is replaced, by what
     "a sum carries": ("hashes", "arithmetic.js", "? 1 : 0", "? 0 : 0"),
     "xxHash64 counts the bytes": ("hashes", "xxh64.js", "low = (low + length) | 0;", ""),
+    "SipHash ends with four rounds": ("hashes", "siphash.js", "rounds(4)", "rounds(3)"),
+    "slots of a key are secret": ("sketches", "key.js", "neardup seed", "neardup sead"),
     "marks go on a word": ("texts", "units.js", "kind === MARK || ", ""),
     "joiners separate nothing": ("texts", "units.js", "if (kind === DROPPED)", "if (false)"),
     "Han characters are words": ("texts", "units.js", "kind === WORD && !alone", "kind !== 0"),
