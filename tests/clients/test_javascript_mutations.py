@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -69,10 +70,10 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def vectors_pass(client: Path, vectors: str) -> bool:
-    pattern = f"--test-name-pattern={vectors}"
+    arguments = ("--test-reporter=tap", f"--test-name-pattern={vectors}")
     script = client / "test/vectors.test.js"
-    run = run_node(pattern, script, NEARDUP_VECTORS=f"{VECTORS.as_uri()}/")
-    ran = run.stdout.count("ok ")
+    run = run_node(*arguments, script, NEARDUP_VECTORS=f"{VECTORS.as_uri()}/")
+    ran = re.search(f"^(not )?ok .* {vectors}.jsonl$", run.stdout, re.MULTILINE)
     assert run.returncode in (0, 1) and ran, run.stdout + run.stderr
     return run.returncode == 0
 

@@ -112,6 +112,7 @@ def test_signatures_find_what_texts_find(service: Running) -> None:
         found = [one["duplicate_of"] for one in answers]
         kept = [one["duplicate_of"] or one["id"] for one in by_text[:-1]]
         assert found[:-1] == kept
+    assert asked[-1] == checked[-1]
     assert [one["again"] for one in again] == [True, True, True]
 
 
