@@ -136,6 +136,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "family": {"family": "affine-m61"},
     "strip": {"strip": "lines:1%"},
     "mask": {"mask": "dates,numbers"},
+    "stem": {"stem": "english"},
     "preset": {"preset": "nemo"},
     "hash": {"hash": "fnv1a"},
     "weights": {"sketch": "weighted", "weights": "tf-idf"},

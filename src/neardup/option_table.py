@@ -273,6 +273,15 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
             metavar="WHAT",
         ),
     ]
+    stem: Annotated[
+        str | None,
+        Option(
+            "Compare words by their stems in this language, by a Snowball stemmer such as english: "
+            "cats are cat. Needs word shingles.",
+            otherwise="whole words",
+            metavar="LANGUAGE",
+        ),
+    ]
     preset: Annotated[
         PresetName | None,
         Option(

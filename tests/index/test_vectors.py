@@ -353,16 +353,11 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
             lambda: index.shadow,
             lambda: index.retune(threshold=0.9),
             lambda: index.reindex(shingle="word:3"),
-            lambda: index.explain("one two three"),
-            lambda: index.explain_document("1"),
-            lambda: index.explain_pair("1", "1"),
             lambda: index.query("one two three", vector=EAST, probes=3),
             lambda: index.add_sketches(["2"], sketch),
         ):
             with pytest.raises(ParameterError, match="not supported for an index with vectors"):
                 call()
-        with pytest.raises(ParameterError, match=r"Index\.get\(id\) tells both numbers"):
-            index.explain_document("1")
 
 
 KILLED = """

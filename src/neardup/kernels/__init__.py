@@ -158,6 +158,7 @@ KERNELS = {
         "quantised",
         "sum_quantised",
     ),
+    "words": ("learn", "translate", "word_spans"),
     "verification": (
         "bag_pairs",
         "components_bags",
