@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -38,8 +38,10 @@ from neardup.pipeline.sketch_files import (
     pack_column,
     unpack_column,
 )
+from neardup.pipeline.stage_files import StageFiles
 
 VERSION: Final = "1"
+COPIES_FOLDER: Final = "copies"
 ENDING: Final = ".parquet"
 STATED: Final = ("sketches", "spec", "fingerprint", "key", "notes")
 ROWS: Final = (SLOTS, PACKED, KEYS, "content")
@@ -61,6 +63,14 @@ COLUMNS: Final = (
 """The columns of a block, in the order in which they are written."""
 ARROW: Final = ("ids", "keep", "sources")
 """Columns of a block that are Arrow columns as bytes."""
+TYPES: Final = {
+    SLOTS: (pa.uint32(), pa.uint64()),
+    PACKED: (pa.uint8(),),
+    "lengths": (pa.int64(),),
+}
+"""The types of numbers of a column, where they are not of 64 bits without a sign."""
+AT_ONCE: Final = 4_096
+"""Lists that are read at once: Arrow needs several times their bytes."""
 NAMES: Final = {"ids": "id", "lengths": "length", "sources": "source"}
 """Column of a block -> column of a table, where they differ."""
 
@@ -220,6 +230,9 @@ class SketchTable(BlockReader):
         if not self.has(block, name):
             raise self.damaged(f"block {block} has no {name}")
         with self._readable(f"{name}, block {block}"):
+            if name in ROWS:
+                columns = self._read_lists(block, name)
+                return columns if rows is None else np.ascontiguousarray(columns[rows])
             group = self._open().read_row_group(
                 block, columns=[NAMES.get(name, name)], use_threads=False
             )
@@ -231,12 +244,27 @@ class SketchTable(BlockReader):
             if name == "rejected":
                 codes = {reason: code for code, reason in enumerate(self._codes(block))}
                 return np.array([codes[reason] for reason in column.to_pylist()], np.uint32)
-            if name not in ROWS:
-                values: Array = column.to_numpy(zero_copy_only=False)
-                return values
-            flat = column.flatten().to_numpy(zero_copy_only=False)
-            columns = flat.reshape(len(column), -1).T
-            return np.ascontiguousarray(columns if rows is None else columns[rows])
+            return self._numbers(column, name)
+
+    def _read_lists(self, block: int, name: str) -> Array:
+        """Return a column of lists as columns of numbers, a few thousand documents at a time."""
+        out = np.empty((0, 0))
+        begin = 0
+        batches = self._open().iter_batches(AT_ONCE, [block], [name], use_threads=False)
+        for batch in batches:
+            lists = batch.column(0)
+            flat = self._numbers(lists.flatten(), name).reshape(len(lists), -1)
+            if not begin:
+                out = np.empty((flat.shape[1], self._rows[block]), flat.dtype)
+            out[:, begin : begin + len(lists)] = flat.T
+            begin += len(lists)
+        return out
+
+    def _numbers(self, column: pa.Array, name: str) -> Array:
+        if column.null_count or column.type not in TYPES.get(name, (pa.uint64(),)):
+            raise self.damaged(f"{name} has other values than such a column")
+        values: Array = column.to_numpy(zero_copy_only=False)
+        return values
 
     def _codes(self, block: int) -> list[str | None]:
         return [None, *self._notes[block]["reasons"]]
@@ -272,10 +300,34 @@ def restore_sketches(table: Path, path: Path) -> None:
         table: The Parquet file.
         path: The sketch file, which gets its name when it is complete.
     """
-    read = SketchTable(table, MADE_ANEW)
+    _write_copy(SketchTable(table, MADE_ANEW), path)
+
+
+def _write_copy(read: SketchTable, path: Path) -> None:
     header = {name: read.header[name] for name in ("fingerprint", "spec", "key")}
     with BlockWriter(path, SKETCHES_KIND, shared=True, **header) as writer:
         for block in range(len(read)):
             columns = {name: read.read(block, name) for name in COLUMNS if read.has(block, name)}
             writer.add(columns, **read.note_of(block))
         writer.close(**read.note)
+
+
+def copy_tables(files: Sequence[BlockReader], folder: Path) -> list[BlockReader]:
+    """Return sketch files in place of tables, whose slots can only be read all at once.
+
+    Args:
+        files: The sketches of an earlier corpus.
+        folder: The work folder of the run that reads them.
+    """
+    if not any(isinstance(file, SketchTable) for file in files):
+        return list(files)
+    stage = StageFiles(folder / COPIES_FOLDER, SKETCHES_KIND)
+    return [_copy(file, stage) if isinstance(file, SketchTable) else file for file in files]
+
+
+def _copy(table: SketchTable, stage: StageFiles) -> BlockReader:
+    key = str(table.header["key"])
+    found = stage.find(key, key)
+    if found is None:
+        _write_copy(table, stage.path(key))
+    return found or stage.open(key)

@@ -43,7 +43,7 @@ from neardup.pipeline.sketch_files import (
     SketchWriter,
     Specification,
 )
-from neardup.pipeline.sketch_tables import restore_sketches, table_beside
+from neardup.pipeline.sketch_tables import copy_tables, restore_sketches, table_beside
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.pipeline.vector_inputs import place_vectors
@@ -579,7 +579,7 @@ def sketch_inputs(
             progress.say(f"skipped: {bad[error.file]}")
     sketches = Sketches(
         [*earlier.shards, *(shard for shard, _, _ in stored), *earlier_shards, *shards],
-        [*earlier.files, *(file for _, file, _ in stored), *sketcher.files],
+        [*copy_tables(earlier.files, folder), *(file for _, file, _ in stored), *sketcher.files],
         len(earlier.shards) + len(stored) + len(earlier_shards),
         earlier.kept,
     )
