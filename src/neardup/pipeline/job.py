@@ -162,7 +162,7 @@ class Job:
                 "and numbers of several rows: leave one out"
             )
         if not isinstance(self.save_sketches, bool):
-            check_choice("--save-sketches", self.save_sketches, SAVED)
+            check_choice("form of saved sketches", self.save_sketches, SAVED)
         if self.annotate is not None:
             self._check_annotate()
         if self.keep_full and not narrow:

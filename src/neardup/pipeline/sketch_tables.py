@@ -63,6 +63,8 @@ COLUMNS: Final = (
 """The columns of a block, in the order in which they are written."""
 ARROW: Final = ("ids", "keep", "sources")
 """Columns of a block that are Arrow columns as bytes."""
+REQUIRED: Final = {"id", "rejected", "content", "length"}
+"""The columns that every table has, as neardup reads it."""
 TYPES: Final = {
     SLOTS: (pa.uint32(), pa.uint64()),
     PACKED: (pa.uint8(),),
@@ -209,6 +211,8 @@ class SketchTable(BlockReader):
             self._names = set(described.schema.to_arrow_schema().names)
         if len(self._rows) != len(self._notes):
             raise self.damaged("its row groups")
+        if self._notes and (missing := REQUIRED - self._names):
+            raise self.damaged(f"it lacks {', '.join(sorted(missing))}")
 
     def __len__(self) -> int:
         return len(self._notes)
