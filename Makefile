@@ -12,10 +12,10 @@ INSTALL_lowest = $(BIN)/python -m pip install --quiet uv && \
 # Tests start hundreds of processes: without files of bytecode each would compile its imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup java redis browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
-	bench-online bench-redis bench-review bench-spark bench-vectors demo docs release pictures clean
+.PHONY: setup java redis node browser promtool kernels test test-fast coverage soak interleavings lint bench bench-core bench-inputs bench-sketches bench-batch bench-plan \
+	bench-online bench-redis bench-review bench-spark bench-vectors bench-clients demo docs release pictures clean
 
-setup: .venv/ready java redis browser promtool
+setup: .venv/ready java redis node browser promtool
 
 # The package alone is all that the demo needs.
 .venv/package: pyproject.toml
@@ -28,16 +28,17 @@ setup: .venv/ready java redis browser promtool
 	$(INSTALL) --editable ".[dev]"
 	touch $@
 
-# The tests of the Spark engine need Java 17 or later. Newer Debians have another one by default.
+# The tests of the Spark engine need Java 17 or later, those of clients/java also its compiler. Newer
+# Debians have another version by default.
 java:
-	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then \
+	@if [ -x "$$JAVA_HOME/bin/javac" ] || command -v javac >/dev/null; then \
 		true; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
-		{ apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless || \
-		  apt-get install -y -qq --no-install-recommends default-jre-headless; } >/dev/null; \
+		{ apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless || \
+		  apt-get install -y -qq --no-install-recommends default-jdk-headless; } >/dev/null; \
 	else \
-		echo "no Java: make test needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; \
+		echo "no JDK: make test needs javac 17 or later (Debian: apt-get install openjdk-17-jdk-headless)"; \
 	fi
 
 # The tests of the index on Redis start servers of their own: the package's service need not run.
@@ -53,11 +54,22 @@ redis: java
 		echo "no Redis: make test needs Redis 7 or later (Debian: apt-get install redis-server)"; \
 	fi
 
+# The tests of clients/js need Node 18 or later, as Debian has it since 2023.
+node: redis
+	@if command -v node >/dev/null; then \
+		true; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && \
+		apt-get install -y -qq --no-install-recommends nodejs >/dev/null; \
+	else \
+		echo "no Node: make test needs Node 18 or later (Debian: apt-get install nodejs)"; \
+	fi
+
 # The tests of pages look at them in Chromium, or Chrome. Their check of accessibility is axe-core,
 # of npm: a file that is no part of the package. Without them these tests are skipped, and say so.
 AXE := .venv/axe/package/axe.min.js
 
-browser: redis $(AXE)
+browser: node $(AXE)
 	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then \
 		true; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -143,7 +155,7 @@ interleavings: setup
 	$(PYTEST) tests/index/redis_store/test_interleavings.py --hypothesis-profile interleavings
 
 # The corpora are not part of the repository: make bench DATA=folder, see benches/README.md.
-bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-review bench-spark bench-vectors
+bench: bench-core bench-inputs bench-sketches bench-batch bench-plan bench-online bench-redis bench-review bench-spark bench-vectors bench-clients
 
 bench-core: setup .venv-bench/ready
 	$(BIN)/python benches/core.py --data "$(DATA)" --peers-python $(PEERS)/python
@@ -196,6 +208,9 @@ bench-spark: setup .venv-bench/ready
 	$(BIN)/python benches/spark.py --data "$(DATA)" --peers-python $(PEERS)/python \
 		$(if $(WORK),--work "$(WORK)")
 	$(BIN)/python benches/spark_cluster.py --data "$(DATA)" $(if $(WORK),--work "$(WORK)")
+
+bench-clients: setup
+	$(BIN)/python benches/clients.py --data "$(DATA)"
 
 demo: .venv/package
 	$(BIN)/neardup demo

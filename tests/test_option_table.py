@@ -47,6 +47,7 @@ OTHER_MEANING = {
     "neardup tune": {"slots", "bands", "verify", "bits"},  # axes of the sweep
     "neardup.tune": {"slots", "bands", "verify", "bits"},
     "neardup serve": {"limit"},  # limits of the service
+    "neardup spec": {"vectors"},  # test vectors
 }
 """Parameters that have the name of an option, and are not it."""
 FUNCTIONS = {
@@ -134,6 +135,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "bits": {"bits": 8},
     "family": {"family": "affine-m61"},
     "strip": {"strip": "lines:1%"},
+    "mask": {"mask": "dates,numbers"},
     "preset": {"preset": "nemo"},
     "hash": {"hash": "fnv1a"},
     "weights": {"sketch": "weighted", "weights": "tf-idf"},

@@ -23,7 +23,7 @@ from neardup.measure_table import CHOICES
 from neardup.options import Options
 from neardup.spec import VECTOR, Spec
 from neardup.text.arrays import view_strings
-from neardup.text.html import strip_markup
+from neardup.text.masks import prepare_texts
 from neardup.text.shingle import hash_units, shingle_documents
 
 MOST: Final = 4_000
@@ -267,7 +267,7 @@ class FirstDocuments:
     """
 
     def __init__(self, spec: Spec) -> None:
-        self._spec = Spec(profile=spec.profile, strip=spec.strip)
+        self._spec = Spec(**spec.reading)
         self._compared: list[pa.Array] = []
         self._tokens = spec.unit in ("token", VECTOR)
         self._words: list[NDArray[np.int64]] = []
@@ -298,7 +298,7 @@ class FirstDocuments:
         sizes = view_strings(texts).sizes
         words = np.maximum(sizes // BYTES_OF_WORD, SHORT)
         near = np.flatnonzero(sizes <= COUNTED_BYTES)
-        counted = strip_markup(texts.take(to_arrow(near)), self._spec)
+        counted = prepare_texts(texts.take(to_arrow(near)), self._spec)
         words[near] = hash_units(counted, self._spec).sizes
         return words
 
@@ -367,7 +367,7 @@ def warn_of_comparisons(options: Options, documents: int, each: float) -> str | 
 
 def _chance_of_meeting(texts: pa.Array, options: Options) -> float:
     """Return the chance that two documents share a bucket and are not similar, by their pairs."""
-    rows = shingle_documents(strip_markup(texts, options.spec), options.spec).shingles
+    rows = shingle_documents(prepare_texts(texts, options.spec), options.spec).shingles
     cuts = zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)
     # Of long documents, the shingles whose hash ends with some zeros: an estimate does.
     zeros = max((len(rows.data) // (OF_A_DOCUMENT * max(len(rows), 1))).bit_length() - 1, 0)

@@ -44,11 +44,11 @@ from neardup.sketcher import (
     pack_vectors,
 )
 from neardup.source_counts import RemovalLimits, SourceSummary, summarise_values
-from neardup.spec import ProfileName, Spec, check_choice
+from neardup.spec import ProfileName, Spec, check_choice, join_masks
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies, FrequencyCounts
-from neardup.text.html import strip_markup
 from neardup.text.lines import IgnoredLines, LineCounts
+from neardup.text.masks import prepare_texts
 from neardup.text.shingle import shingle_documents
 from neardup.vector_layout import columns_of_vectors, find_layout
 from neardup.verify import Comparison, Exact
@@ -629,6 +629,7 @@ def similarity(
     shingle: str = "word:5",
     text_profile: ProfileName = "standard",
     strip: str | None = None,
+    mask: str | Iterable[str] | None = None,
     measure: MeasureName = "jaccard",
 ) -> float:
     """Return the exact similarity of two texts, from 0 to 1: 1 if they have the same shingles.
@@ -639,6 +640,8 @@ def similarity(
         text_profile: How texts are normalised: `conservative`, `standard`, `plain`, `aggressive` or
             `look-alikes`.
         strip: What is removed before, `html`; None for nothing.
+        mask: What is replaced by placeholders: `numbers`, `dates`, `urls`, `emails`; several with
+            commas, or a list; None for nothing.
         measure: `jaccard`, the shingles in both texts as a share of those in either; or
             `containment`, the share of the shingles of a that are in b.
 
@@ -651,7 +654,9 @@ def similarity(
     if not isinstance(a, str) or not isinstance(b, str):
         raise ParameterError("similarity compares two strings")
     stripped = parse_strip(strip)
-    spec = Spec.of(shingle, profile=text_profile, strip=stripped.markup)
+    spec = Spec.of(
+        shingle, profile=text_profile, strip=stripped.markup, mask=join_masks(mask or ())
+    )
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")
     if stripped.lines is not None:
@@ -671,7 +676,7 @@ def compare_texts(
         measure: The measure of sets of shingles.
         key: The secret key of hash siphash.
     """
-    cut = shingle_documents(strip_markup(texts, spec), spec, key).shingles
+    cut = shingle_documents(prepare_texts(texts, spec), spec, key).shingles
     rows = cut.data.copy()
     for start, end in pairwise(cut.offsets.tolist()):
         rows[start:end].sort()

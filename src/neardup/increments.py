@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -12,15 +13,17 @@ from neardup.corpus.inputs import IndexFileOptions, find_inputs, split_options
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import UsageError
 from neardup.file_run import PathLike, RunResult, to_paths
+from neardup.index.file_vectors import FirstFiles, choose_columns
 from neardup.index.folder import delete_empty_index
 from neardup.index.increment import confirm_increment
 from neardup.index.index import Index
 from neardup.index.place import is_stored, require_free
 from neardup.index.redis_store.address import is_redis, require_folder
-from neardup.index.settings import IndexSettings, require_options, stated
-from neardup.index.vector_settings import require_texts_alone
+from neardup.index.settings import IndexSettings, require_options
+from neardup.index.vector_settings import require_vectors
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
+from neardup.option_table import options_at
 from neardup.options import Options
 from neardup.pipeline.job import MAX_REJECTED, Job, make_job
 from neardup.pipeline.progress_display import ReportStage, show_progress
@@ -100,7 +103,13 @@ def add_files(
     with (
         show_progress(progress) as shown,
         fetch_increment(to_paths(inputs), os.fspath(out), force, shown) as places,
-        _opened(index, matching, to_key(key), within, shown) as opened,
+        _opened(
+            index,
+            matching,
+            to_key(key),
+            within,
+            FirstFiles(places.inputs, read, text, id, workers, shown),
+        ) as opened,
     ):
         job = increment_job(
             opened,
@@ -150,7 +159,6 @@ def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
         **given: Other arguments of `make_job`.
     """
     settings = index.settings
-    require_texts_alone(settings.options, "files", "give texts and vectors to add_batch")
     job = make_job(
         places.inputs,
         places.out,
@@ -158,9 +166,11 @@ def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
         write_report=write_report,
         ignored=settings.ignored,
         frequencies=settings.frequencies,
+        centre=settings.centre,
         **given,
     )
-    return places.name_files(job)
+    columns = choose_columns(settings.options, job.columns.text, job.columns.id, job.columns.within)
+    return places.name_files(replace(job, columns=columns))
 
 
 def run_increment(index: Index, job: Job, progress: Progress) -> FinishedRun:
@@ -194,16 +204,17 @@ def _opened(
     matching: dict[str, Any],
     key: Key | None,
     within: str | None,
-    progress: Progress,
+    first: FirstFiles,
 ) -> Iterator[Index]:
     """Yield an open index as it is, if it has the options; or open or make the one in a folder."""
     place = index.path if isinstance(index, Index) else to_paths(index)[0]
     folder = require_folder(place, INCREMENT)
     if isinstance(index, Index):
-        require_options(index.settings.options, None, key, matching)
+        options = index.settings.options
+        require_options(options, None, key, require_vectors(options, matching, None))
         yield index
         return
-    with open_or_create(folder, matching, key, progress, within=within) as opened:
+    with open_or_create(folder, matching, key, first, within=within) as opened:
         yield opened
 
 
@@ -212,7 +223,7 @@ def open_or_create(
     place: str | Path,
     matching: dict[str, Any],
     key: Key | None,
-    progress: Progress,
+    first: FirstFiles,
     *,
     within: str | None = None,
     **others: Any,
@@ -223,22 +234,26 @@ def open_or_create(
         place: The folder or the address of the index.
         matching: The matching options of a new index, which an existing one must have.
         key: The key of a keyed hash.
-        progress: Is told that an index is made.
+        first: The files that a new index is made from; their progress is told of that.
         within: The column of the groups, of a new index.
         **others: Other arguments of `Index.open`.
     """
     if is_stored(place):
-        with Index.open(place, key=key, say=progress.say, **others, **matching) as index:
+        with Index.open(place, key=key, say=first.progress.say, **others, **matching) as index:
             yield index
         return
-    progress.say(f"{place} is a new index")
-    with create_index(place, matching, key, within=within, **others) as index:
+    first.progress.say(f"{place} is a new index")
+    with create_index(place, matching, key, first, within=within, **others) as index:
         yield index
 
 
 @contextmanager
 def create_index(
-    place: str | Path, matching: dict[str, Any], key: Key | None, **others: Any
+    place: str | Path,
+    matching: dict[str, Any],
+    key: Key | None,
+    first: FirstFiles,
+    **others: Any,
 ) -> Iterator[Index]:
     """Open a new index; delete it if an error occurs before it has a document.
 
@@ -246,11 +261,16 @@ def create_index(
         place: The folder or the address of the index.
         matching: Its matching options.
         key: The key of a keyed hash.
+        first: The files that it is made from.
         **others: Other arguments of `Index.open`.
     """
     require_free(place)
     options = _check_options(matching, key)
-    with Index.open(place, options.spec, key=key, **others, **stated(options)) as index:
+    given = {name: matching[name] for name in options_at("neardup.Index.open") if name in matching}
+    with (
+        first.lay_out(options) as counted,
+        Index.open(place, key=key, **others, **(given | counted)) as index,
+    ):
         try:
             yield index
         except Exception:

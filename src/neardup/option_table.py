@@ -257,8 +257,18 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
     strip: Annotated[
         str | Iterable[str] | None,
         Option(
-            "Ignore this when documents are compared: html markup, or lines in more than a share "
-            "of the documents (lines:0.1%).",
+            "Ignore this when documents are compared: html markup; html:main, also navigation, "
+            "forms and hidden parts of pages; lines in more than a share of the documents "
+            "(lines:0.1%).",
+            otherwise="nothing",
+            metavar="WHAT",
+        ),
+    ]
+    mask: Annotated[
+        str | Iterable[str] | None,
+        Option(
+            "Replace these by a placeholder when documents are compared, so that texts that differ "
+            "in nothing else are equal: numbers, dates, urls, emails; several with commas.",
             otherwise="nothing",
             metavar="WHAT",
         ),
@@ -418,14 +428,14 @@ class VectorOptions(TypedDict, total=False):
         Option(
             "With --vectors or --also: the vector that is subtracted from all, an .npy file; none "
             "subtracts nothing.",
-            otherwise="their mean",
+            otherwise="their mean; none without any yet",
             metavar="FILE",
         ),
     ]
 
 
 class OnlineOptions(IndexOptions, VectorOptions, total=False):
-    """What an index in a folder is made for."""
+    """What an index is made for, and its vectors."""
 
 
 class MatchingOptions(OnlineOptions, total=False):
@@ -463,7 +473,9 @@ class MatchingOptions(OnlineOptions, total=False):
     ]
 
 
-class PlanOptions(ThresholdOptions, ShingleOptions, SignatureOptions, BandOptions, total=False):
+class PlanOptions(
+    ThresholdOptions, ShingleOptions, SignatureOptions, BandOptions, VectorOptions, total=False
+):
     """What a plan is asked for, and what of the operating point is decided already."""
 
 
@@ -496,19 +508,18 @@ _SKETCHED = "the documents are sketched already: neardup index reindex sketches 
 _PLANNED = "the plan leaves it at its default, or chooses it"
 _SWEPT = "it is an axis of the sweep, or stays at its default"
 _PAIRS = "pairs are judged one by one"
-_COLUMN = "evaluate reads vectors from a column, or judges a run (--run)"
 
 _IN_A_COLUMN = "executors can embed texts: add a column of their vectors to the DataFrame"
 
 _VECTORS = (
-    "vectors are compared by neardup dedup, neardup.dedup, dedup_files, neardup.spark.dedup and "
-    "neardup.Index.open only"
+    "vectors are compared by neardup dedup and an index, and by neardup.dedup, dedup_files, "
+    "add_files, neardup.spark.dedup and neardup.Index.open only"
 )
+_READY: Final = {"embed": "an index takes ready-made vectors"}
 _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
-_UNPLANNED: Final = dict.fromkeys(
-    VectorOptions.__annotations__,
-    "a plan is of texts: neardup dedup --dry-run plans for vectors, by a sample of them",
-)
+_UNPLANNED: Final = {
+    "embed": "a plan calls no function: give a sample with its vectors, by --also COLUMN:T"
+}
 _UNTUNED: Final = dict.fromkeys(
     VectorOptions.__annotations__,
     "trials are of texts: neardup evaluate says which cosine is best by labels, and neardup dedup "
@@ -519,17 +530,15 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
     "neardup.spark.dedup": Place(MatchingOptions, excluded={"embed": _IN_A_COLUMN}),
-    "neardup.evaluate": Place(MatchingOptions, excluded={"embed": _COLUMN}),
+    "neardup.evaluate": Place(MatchingOptions),
     "neardup.integrations.datatrove.NearDuplicateFilter": Place(
         MatchingOptions, excluded=_NO_VECTORS
     ),
     "neardup.integrations.duckdb.register": Place(
         IndexOptions, _SQL, excluded={"distinguish": _SQL}
     ),
-    "neardup.Index.open": Place(
-        OnlineOptions, _INDEX, excluded={"embed": "an index takes ready-made vectors"}
-    ),
-    "neardup.add_files": Place(IndexOptions, _INDEX),
+    "neardup.Index.open": Place(OnlineOptions, _INDEX, excluded=_READY),
+    "neardup.add_files": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup.plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
     "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "config file": Place(MatchingOptions),
@@ -540,8 +549,7 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
     ),
     "neardup evaluate": Place(
-        MatchingOptions,
-        excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS, "embed": _COLUMN},
+        MatchingOptions, excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS}
     ),
     "neardup plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
     "neardup tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
@@ -549,8 +557,8 @@ PLACES: Final[dict[str, Place]] = {
     "neardup demo": Place(
         MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)
     ),
-    "neardup index build": Place(IndexOptions, _INDEX),
-    "neardup index add": Place(IndexOptions, _INDEX),
+    "neardup index build": Place(OnlineOptions, _INDEX, excluded=_READY),
+    "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index retune": Place(PointOptions, _SKETCHED),
     "neardup index reindex": Place(
         IndexOptions,
@@ -558,10 +566,11 @@ PLACES: Final[dict[str, Place]] = {
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),
     "neardup serve": Place(
-        IndexOptions,
+        OnlineOptions,
         _INDEX,
         excluded={
-            "limit": "--limit changes limits of the service; a config file (--config) has it"
+            **_READY,
+            "limit": "--limit changes limits of the service; a config file (--config) has it",
         },
     ),
     "neardup spec": Place(SpecOptions, "it changes no sketch"),

@@ -48,7 +48,16 @@ from neardup.option_table import (
 from neardup.sketch.bbit import collision_chance, unpack_slots
 from neardup.sketch.bulk import MAKE, MAKE_WEIGHTED
 from neardup.sketch.weighted import occurrence_weights
-from neardup.spec import FAMILIES, WEIGHTED, Spec, check_choice, check_number, check_whole
+from neardup.spec import (
+    FAMILIES,
+    STRIPS,
+    WEIGHTED,
+    Spec,
+    check_choice,
+    check_number,
+    check_whole,
+    join_masks,
+)
 from neardup.text.html import require_html_library
 from neardup.vector_signal import (
     MEASURE_OF,
@@ -73,33 +82,29 @@ class Strip:
     html,lines:0.1%
     """
 
-    html: bool = False
+    markup: str = ""
+    """What changes sketches, as the specification states it: html, html:main, or nothing."""
     lines: Fraction | None = None
     """Lines in more than this share of the documents are ignored."""
 
-    @property
-    def markup(self) -> str:
-        """The part that changes sketches, as the specification states it."""
-        return "html" if self.html else ""
-
     def __str__(self) -> str:
         percent = [] if self.lines is None else [f"lines:{float(self.lines * 100):.12g}%"]
-        return ",".join(["html"] * self.html + percent)
+        return ",".join([self.markup] * bool(self.markup) + percent)
 
 
 def parse_strip(given: str | Iterable[str] | None) -> Strip:
-    """Parse the option strip: `html`, `lines:0.1%`, `html,lines:0.1%`, or a list of these."""
+    """Parse the option strip: `html`, `html:main`, `lines:0.1%`, `html,lines:0.1%`, or a list."""
     parts = [given] if isinstance(given, str) else list(given or ())
     strip = Strip()
     for name in ",".join(map(str, parts)).split(",") if parts else ():
         percent = re.fullmatch(r"lines:(\d{1,3}(?:\.\d{1,15})?)%", name.strip(), re.ASCII)
-        if name.strip() == "html":
-            strip = replace(strip, html=True)
+        if name.strip() in STRIPS[1:] and strip.markup in ("", name.strip()):
+            strip = replace(strip, markup=name.strip())
         elif percent and 0 < (share := Fraction(percent[1]) / 100) < 1 and strip.lines is None:
             strip = replace(strip, lines=share)
         else:
             raise ParameterError(
-                f"strip {name!r} is not known: use html and, once, lines:0.1% "
+                f"strip {name!r} is not known: use html or html:main and, once, lines:0.1% "
                 "(a share of the documents, above 0% and below 100%)"
             )
     return strip
@@ -160,8 +165,10 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
     if given.get("sketch") not in (None, *FAMILIES):  # those of the library alone are not offered
         check_choice("sketch", given["sketch"], (*MAKE, *MAKE_WEIGHTED))
     strip = parse_strip(given.pop("strip", None))
-    if strip.html:
+    if strip.markup:
         require_html_library()
+    if "mask" in given:
+        given["mask"] = join_masks(given["mask"])
     made = {rows[name].spec_field or name: value for name, value in given.items() if name in rows}
     return Spec.of(**made, key=key.id if key else "", strip=strip.markup)
 
@@ -251,6 +258,11 @@ class Options:
         if self.distinguish.numbers and self.spec.unit == "token":
             raise ParameterError(
                 "tokens have no numbers: distinguish texts, or documents by a column"
+            )
+        if self.distinguish.numbers and "numbers" in self.spec.mask:
+            raise ParameterError(
+                "masked numbers can't distinguish documents: leave out --mask numbers, or "
+                "--distinguish numbers"
             )
         plain = {
             "threshold": check_number("threshold", self.threshold),

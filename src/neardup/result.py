@@ -44,10 +44,10 @@ from neardup.wording import (
     format_example,
     format_largest_clusters,
     format_method,
+    format_reading,
     format_rejected,
     format_second_signal,
     format_sources,
-    format_strip,
     format_undated,
     format_vetoed,
     html_table,
@@ -541,8 +541,7 @@ class Result:
             lines.append(format_vetoed(len(self.vetoed), options))
         if self.overrides is not None:
             lines.append(format_decisions(self.overrides.described))
-        if str(options.strip):
-            lines.append(format_strip(options.strip, len(self.ignored)))
+        lines += format_reading(options, len(self.ignored))
         if self._sources is not None:
             lines += format_sources(self._sources.stated)
         if self._decisions.undated:

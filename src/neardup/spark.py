@@ -33,9 +33,9 @@ from neardup.wording import (
     format_example,
     format_largest_clusters,
     format_method,
+    format_reading,
     format_second_signal,
     format_sources,
-    format_strip,
     format_undated,
     format_vetoed,
 )
@@ -57,9 +57,10 @@ SHOWN_ROWS = 3
 def dedup(
     df: DataFrame,
     *,
-    id: str,
+    id: str | None = None,
     text: str | Sequence[str] = "text",
     within: str | None = None,
+    merge_rows: str | None = None,
     source: str | None = None,
     max_removed: float | None = None,
     max_removed_per_source: float | None = None,
@@ -87,8 +88,12 @@ def dedup(
     Args:
         df: The documents: a batch DataFrame of a classic session, not of Spark Connect.
         id: The column with the ids: numbers, strings, bytes or dates, unique and never null.
+            Default: the column `id`.
         text: The column with the documents, a field inside of one, or several.
         within: Compare only documents with the same value in this column.
+        merge_rows: The column of ids if rows with the same one are a single document, instead of
+            `id`: its shingles are the union of theirs, and all its rows are kept, or none. Its
+            value of `within` is the first of theirs in Spark's order.
         source: The column by whose values the removed documents are counted.
         max_removed: The largest share of the documents that may be removed; more raise
             `TooManyRemoved`.
@@ -149,7 +154,7 @@ def dedup(
     said = load_decisions(decisions, chosen.cluster, chosen.keep)
     if said is not None and not same_ids:
         said.check_documents("decisions", None)
-    new = DataFrameInput(df, make_columns(chosen, text, id, within, None, source))
+    new = DataFrameInput(df, make_columns(chosen, text, id, within, merge_rows, source))
     earlier = None
     if against is not None:
         earlier = DataFrameInput(against, new.columns.plain, Source("`against`", "{}="))
@@ -167,6 +172,7 @@ def dedup(
         key=secret,
         decisions=said,
         same_ids=True,
+        merge_rows=merge_rows is not None,
         backend=SparkBackend(lambda: spark),
     )
     with shared_folder(spark, work) as folder:
@@ -274,6 +280,10 @@ class SparkResult:
         from neardup.pipeline.backends.spark_annotations import annotate_rows
 
         check_choice("rows", rows, ("all", "kept"))
+        if self._run.job.merge_rows:
+            raise UsageError(
+                "a run with merge_rows is not annotated: its documents are several rows"
+            )
         return annotate_rows(self._run, rows == "kept")
 
     @property
@@ -407,8 +417,7 @@ class SparkResult:
             lines.append(format_vetoed(vetoed, options))
         if decisions := self.record.get("decisions"):
             lines.append(format_decisions(decisions))
-        if str(options.strip):
-            lines.append(format_strip(options.strip, 0))
+        lines += format_reading(options, 0)
         lines += format_sources(self.record.get("sources"))
         if undated := counts.get("undated"):
             lines.append(format_undated(undated, options))

@@ -10,6 +10,7 @@ import hashlib
 import json
 import operator
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
@@ -23,7 +24,9 @@ ProfileName: TypeAlias = Literal["conservative", "standard", "plain", "aggressiv
 PROFILES: Final[tuple[str, ...]] = get_args(ProfileName)
 UNIFYING: Final = ("aggressive", "look-alikes")
 """Profiles that unify compatibility forms, and fold accents and digits."""
-STRIPS: Final = ("", "html")
+STRIPS: Final = ("", "html", "html:main")
+MASKS: Final = ("dates", "emails", "numbers", "urls")
+"""What can be replaced by placeholders before texts are compared."""
 VECTOR: Final = "vector"
 """The unit of documents that are compared by a vector alone, of which there is one a document."""
 UNITS: Final = ("word", "char", "line", "token", VECTOR)
@@ -62,7 +65,27 @@ MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Added after version 1: in the canonical form only if they are not empty, so that the fingerprints
 # of earlier specifications stay as they are.
-LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors")
+LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors", "mask")
+READING: Final = ("profile", "strip", "mask")
+"""Fields that decide which words a text has, by whatever they are cut, hashed and sketched."""
+
+
+def join_masks(given: str | Iterable[str]) -> str:
+    """Return the names of masks as a specification states them.
+
+    Args:
+        given: Names with commas, or a list of these; in any order.
+
+    >>> join_masks(["urls,numbers", "dates"])
+    'dates,numbers,urls'
+    """
+    if not isinstance(given, str | Iterable):
+        raise ParameterError(f"mask {given!r} is not known: use {', '.join(MASKS)}")
+    parts = [given] if isinstance(given, str) else list(given)
+    names = {name.strip() for name in ",".join(map(str, parts)).split(",") if parts} - {""}
+    for name in names:
+        check_choice("mask", name, MASKS)
+    return ",".join(sorted(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +107,8 @@ class Spec:
         bits: The bits of a slot that are stored; fewer than the family makes for b-bit MinHash.
         unicode: The version of the Unicode tables; there is one.
         version: The version of the specification; there is one.
-        strip: `html` if markup is removed from texts first; empty by default.
+        strip: `html` if markup is removed from texts first, `html:main` if also what is
+            beside the main text of a page; empty by default.
         ignored: The digest of the list of ignored lines, 32 hexadecimal digits; empty by default.
         key: The id of the secret key of hash `siphash`, 16 hexadecimal digits; empty by default.
         weights: `tf-idf:` and the digest of the document frequencies by which shingles are
@@ -92,6 +116,8 @@ class Spec:
         vectors: Of documents with vectors the numbers of a vector, the planes that they are
             sketched by, and the digest of their centre, `384x640:0123456789abcdef`; empty by
             default.
+        mask: What is replaced by placeholders first: `dates`, `emails`, `numbers`, `urls`, in this
+            order, with commas; empty by default.
 
     >>> Spec().shingle
     'word:5'
@@ -117,6 +143,7 @@ class Spec:
     key: str = ""
     weights: str = ""
     vectors: str = ""
+    mask: str = ""
 
     def __post_init__(self) -> None:
         check_choice("text profile", self.profile, PROFILES)
@@ -129,6 +156,10 @@ class Spec:
         check_choice("Unicode version", self.unicode, (UNICODE,))
         check_choice("format version", self.version, (VERSION,))
         check_choice("strip", self.strip, STRIPS)
+        if self.mask != join_masks(self.mask):
+            raise ParameterError(
+                f"mask {self.mask!r} is not in order: write {join_masks(self.mask)}"
+            )
         if not isinstance(self.ignored, str) or not re.fullmatch("([0-9a-f]{32})?", self.ignored):
             raise ParameterError(
                 f"ignored lines {self.ignored!r} are not known: give their list's digest, 32 digits"
@@ -141,6 +172,8 @@ class Spec:
             raise ParameterError(f"a key goes with hash {KEYED}, not with {self.hash}")
         if self.unit == "token" and (self.strip or self.ignored):
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
+        if self.unit in ("token", VECTOR) and self.mask:
+            raise ParameterError(f"a {self.unit} has no text: leave out --mask, or compare texts")
         self._check_weights()
         self._check_vectors()
         for what, name, low, high in (
@@ -223,6 +256,11 @@ class Spec:
             bits=families[family] if bits is None else bits,
             **others,
         )
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The fields that decide which words a text has: name -> value."""
+        return {name: getattr(self, name) for name in READING}
 
     @property
     def shingle(self) -> str:
@@ -331,6 +369,7 @@ SET_BY: Final = {
     "profile": "--text-profile",
     "seed": "--seed",
     "strip": "--strip",
+    "mask": "--mask",
     "sketch": "--sketch",
     "family": "--family",
     "bits": "--bits",

@@ -240,6 +240,8 @@ def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
     try:
         with np.errstate(over="ignore"):
             values = np.load(path, mmap_mode="r", allow_pickle=False)
+            if getattr(values, "shape", None) == (dimension,):
+                values = np.load(path, allow_pickle=False)  # a map of a file that is cut off kills
     except (OSError, *DAMAGED) as error:
         raise UsageError(
             f"--centre {name}: can't be read as an {MATRIX_ENDING} file ({type(error).__name__}): "

@@ -23,7 +23,7 @@ from neardup.formatting import (
     make_printable,
 )
 from neardup.measure_table import MEASURES
-from neardup.options import Options, Strip
+from neardup.options import Options
 from neardup.source_counts import name_source
 
 SHOWN_REASONS = 3
@@ -408,10 +408,20 @@ def list_reasons(reasons: Mapping[str, int], rejected: int) -> list[str]:
     return listed
 
 
-def format_strip(strip: Strip, ignored: int) -> str:
-    """Return what was not compared, as a line."""
-    lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
-    return f"stripped            {strip}" + (lines if strip.lines is not None else "")
+def format_reading(options: Options, ignored: int) -> list[str]:
+    """Return what of the texts was not compared as it is, a line each.
+
+    Args:
+        options: The options of the run.
+        ignored: The number of lines that were ignored.
+    """
+    strip, found = options.strip, []
+    if str(strip):
+        lines = f"   {ignored:,} {'line' if ignored == 1 else 'lines'} ignored"
+        found.append(f"stripped            {strip}" + (lines if strip.lines is not None else ""))
+    if options.spec.mask:
+        found.append(f"masked              {options.spec.mask}")
+    return found
 
 
 def format_undated(undated: int, options: Options) -> str:

@@ -181,3 +181,21 @@ def test_memory_and_replicas_belong_to_one_kind_of_index(place: str, posts: Path
     refused(neardup("index", "add", place, posts, "--memory", "1GB"), 2, "maxmemory")
     assert neardup("index", "build", "folder", posts, "-q").code == 0
     refused(neardup("index", "add", "folder", posts, "--replicas", "1"), 2, "Redis servers")
+
+
+def test_vectors_of_files_as_in_a_folder(server: RedisServer, tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "one two three", "v": [1.0, 0.0, 0.0]},
+        {"id": "b", "text": "four five six", "v": [1.0, 0.1, 0.0]},
+        {"id": "c", "text": "one two three", "v": [0.0, 1.0, 0.0]},
+    ]
+    given, answers = write_jsonl(tmp_path / "in.jsonl", rows), []
+    for where in (str(tmp_path / "folder"), f"{server.url}?name=vectors"):
+        built = neardup("index", "build", where, given, "--also", "v:0.9", "--json")
+        assert built.code == 0, built.err
+        asked = ("one two three", "--vector", "[0, 1, 0]", "--json")
+        answers.append((json.loads(built.out)["counts"], neardup("query", where, *asked).out))
+    assert answers[0] == answers[1]
+    assert json.loads(answers[0][1])["by"] == "text"
+    wrong = neardup("serve", "--data", f"{server.url}?name=vectors", "--dimension", "4")
+    assert wrong.code == 2 and "3 numbers, not 4" in wrong.err

@@ -73,6 +73,8 @@ QUESTIONS: dict[str, Row] = {
     "a column": {"distinguish": "lang", "threshold": 0.3},
     "numbers and a column, estimate": {"distinguish": "numbers,lang", "verify": "estimate"},
     "numbers, against": {"distinguish": "numbers", "against": True},
+    "masked": {"mask": "numbers,dates"},
+    "masked, against": {"mask": "numbers", "against": True},
     "estimate": {"verify": "estimate"},
     "unverified": {"verify": "none", "limit": 2},
     **{title: row for name in CHOICES[1:] for title, row in questions_about(name).items()},
@@ -131,7 +133,7 @@ slow = pytest.mark.slow
 ALWAYS = {
     "Spark files": ("within, max",),
     "Spark DataFrames": ("limit 2, hot buckets", "several columns"),
-    "increments": ("the usual", "limit 2, hot buckets", "several columns"),
+    "increments": ("the usual", "limit 2, hot buckets", "several columns", "masked"),
     "redis": ("the usual", "limit 1", "limit 2, hot buckets", "numbers, within", "simhash"),
 }
 """By engine that takes seconds: the questions of every run of the tests; others in the long one."""
@@ -218,7 +220,7 @@ def right_answer(title: str, seed: int, count: int) -> tuple[list[Row], Decision
     """A corpus for a question, and the answer that all engines must give."""
     question = QUESTIONS[title]
     rows = corpus(seed, count)
-    if "numbers" in question.get("distinguish", ""):
+    if "numbers" in question.get("distinguish", "") + question.get("mask", ""):
         rows = numbered(rows)
     definition = define(rows, question)
     want = definition.decide()

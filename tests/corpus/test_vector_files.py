@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from neardup.corpus import frames
+from neardup.corpus import frames, vector_files
 from neardup.corpus.column_check import find_dimension
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.frames import read_data
@@ -113,6 +114,41 @@ def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "v.npy").unlink()
     with pytest.raises(InputError, match="No such file"):
         file[0:2]
+
+
+@pytest.mark.parametrize("rows", [slice(0, 8), np.array([0, 1, 7])], ids=["range", "numbers"])
+def test_a_file_that_is_cut_off_while_it_is_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Any
+) -> None:
+    """It was mapped: reading behind its new end killed the process (SIGBUS)."""
+    file = VectorFile.open(save(tmp_path / "v.npy"))
+    read = os.preadv
+
+    def cut_off(handle: int, room: list[memoryview], at: int) -> int:
+        found = read(handle, room, at)
+        os.truncate(file.path, file.offset + 4)
+        return found
+
+    monkeypatch.setattr(vector_files, "_AT_ONCE", 12)
+    monkeypatch.setattr("os.preadv", cut_off)
+    with pytest.raises(InputError, match=r"v\.npy has changed during the run: run it again"):
+        file[rows]
+
+
+def test_far_rows_are_read_without_those_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = VectorFile.open(save(tmp_path / "v.npy", np.arange(30_000.0).reshape(-1, 3)))
+    lengths, read = list[int](), os.preadv
+
+    def noting(handle: int, room: list[memoryview], at: int) -> int:
+        lengths.append(len(room[0]))
+        return read(handle, room, at)
+
+    monkeypatch.setattr("os.preadv", noting)
+    numbers = np.array([3, 5, 4_000, 9_999])
+    assert np.array_equal(file[numbers], np.arange(30_000.0).reshape(-1, 3)[numbers])
+    assert sorted(lengths) == [24, 24, 72]
 
 
 def write_all(folder: Path) -> list[Path]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from support.command_line import Ran, neardup
@@ -16,12 +19,14 @@ from support.embeddings import plant_copies
 from support.golden_set import planted
 
 import neardup as library
-from neardup.errors import ParameterError
+from neardup.errors import InputError, UsageError
 from neardup.evaluation.evaluation import evaluate
 from neardup.evaluation.scores import Scores
 from neardup.report.evaluation_page import evaluation_page
 
 DIMENSION = 16
+embedder: Any = ModuleType("embedder")
+sys.modules["embedder"] = embedder
 POINTS: list[dict[str, Any]] = [
     {"vectors": "v", "cosine": 0.9},
     {"vectors": "v", "cosine": 0.9, "planes": "2x4", "centre": "none"},
@@ -130,9 +135,55 @@ def test_a_document_without_a_usable_vector_is_no_pair(labelled: LabelledVectors
         assert "empty documents" in found.golden.flaws
 
 
-def test_vectors_of_a_file_beside_are_refused(labelled: LabelledVectors) -> None:
-    with pytest.raises(ParameterError, match="reads vectors from a column"):
-        evaluate(labelled.golden, corpus=labelled.table, also="vectors.npy:0.9")
+@pytest.mark.parametrize("point", [{"cosine": 0.9}, {"also": 0.95}, {"unless": 0.9}], ids=str)
+@pytest.mark.parametrize("as_files", [False, True])
+def test_vectors_beside_are_judged_as_those_of_a_column(
+    labelled: LabelledVectors, tmp_path: Path, point: dict[str, float], as_files: bool
+) -> None:
+    """A CSV file has no lists: its vectors are in an .npy file, or made of its texts."""
+    texts, ((role, least),) = labelled.table.select(["id", "text"]), point.items()
+    every = zip(labelled.table["text"].to_pylist(), labelled.table["v"].to_pylist(), strict=True)
+    made = dict(every)  # equal texts have one vector
+    vectors = np.array([made[text] for text in texts["text"].to_pylist()], np.float32)
+    table = texts.append_column("v", [vectors.tolist()])
+    np.save(tmp_path / "v.npy", vectors)
+    corpus: Any = texts
+    if as_files:
+        corpus = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        pc.write_csv(texts.slice(0, 7), corpus[0])
+        pc.write_csv(texts.slice(7), corpus[1])
+    embedder.embed = lambda texts: [made[text] for text in texts]
+    alone = role == "cosine"
+    column, file, function = (
+        evaluate(
+            labelled.golden,
+            corpus=table if name == "v" else corpus,
+            id="id",
+            **({"vectors": name, "cosine": least} if alone else {role: f"{name}:{least}"})
+            if name != "embed"
+            else {"embed": "embedder:embed", role: least if alone else f"embed:{least}"},
+        )
+        for name in ("v", str(tmp_path / "v.npy"), "embed")
+    )
+    for other in (file, function):
+        assert other.labels == column.labels and other.sweep == column.sweep
+        assert other.cosines == column.cosines
+    np.save(tmp_path / "v.npy", vectors[1:])
+    with pytest.raises(InputError, match="needs a row for each document"):
+        evaluate(labelled.golden, corpus=corpus, id="id", also=f"{tmp_path / 'v.npy'}:0.9")
+
+
+def test_a_run_has_no_function_called(labelled: LabelledVectors, tmp_path: Path) -> None:
+    pq.write_table(labelled.table, tmp_path / "in.parquet")
+    embedder.embed = lambda texts: np.ones((len(texts), 3))
+    library.dedup_files(
+        tmp_path / "in.parquet", tmp_path / "run", embed="embedder:embed", also="embed:0.9"
+    )
+    embedder.embed = None
+    run = tmp_path / "run"
+    with pytest.raises(UsageError, match="leave out the corpus"):
+        evaluate(labelled.golden, run=run, corpus=tmp_path / "in.parquet")
+    assert evaluate(labelled.golden, run=run).labels.recall.value == 1.0
 
 
 @dataclass(frozen=True)

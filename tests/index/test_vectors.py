@@ -181,16 +181,14 @@ def test_command_line_shows_an_index_with_vectors(tmp_path: Path) -> None:
     shown = run("index", "stats", tmp_path).out
     assert "vectors       also if the cosine of those in 'v' is at least 0.9" in shown
     assert "no problems" in run("index", "verify", tmp_path).out
-    (tmp_path / "more.jsonl").write_text('{"text": "a"}')
     for command in (
         ("query", tmp_path, "a text"),
-        ("index", "add", tmp_path, tmp_path / "more.jsonl"),
         ("index", "retune", tmp_path, "--threshold", "0.7"),
         ("index", "reindex", tmp_path, "--shingle", "word:3"),
     ):
         done = run(*command)
         assert done.code == 2 and "vectors" in done.err, done.err
-    assert "index.query(text, vector=...)" in run("query", tmp_path, "a text").err
+    assert "--vector" in run("query", tmp_path, "a text").err
 
 
 def test_calls_that_do_not_fit_the_index(tmp_path: Path, place: Path | str) -> None:
@@ -360,9 +358,7 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
             lambda: index.explain_pair("1", "1"),
             lambda: index.query("one two three", vector=EAST, probes=3),
             lambda: index.add_sketches(["2"], sketch),
-            lambda: neardup.add_files(index, tmp_path / "a.jsonl", tmp_path / "out"),
         ):
-            (tmp_path / "a.jsonl").write_text('{"text": "a"}')
             with pytest.raises(ParameterError, match="not supported for an index with vectors"):
                 call()
         with pytest.raises(ParameterError, match=r"Index\.get\(id\) tells both numbers"):

@@ -1,4 +1,4 @@
-"""A dry run plans the planes of vectors as the run does; other plans and trials are of texts."""
+"""A dry run plans the planes of vectors as the run does; trials are of texts."""
 
 from __future__ import annotations
 
@@ -57,11 +57,7 @@ def test_dry_run_refuses_what_the_run_would(tmp_path: Path) -> None:
         refused(neardup(*asked, *more), 2, "would be compared in vain")
 
 
-@pytest.mark.parametrize("command", ["plan", "tune"])
-def test_plans_and_trials_of_vectors_say_what_to_do_instead(command: str) -> None:
-    refused(neardup(command, "--also", "v:0.9"), 2, "neardup dedup --dry-run")
+def test_trials_of_vectors_say_what_to_do_instead() -> None:
+    refused(neardup("tune", "--also", "v:0.9"), 2, "neardup dedup --dry-run")
     with pytest.raises(ParameterError, match="neardup dedup --dry-run"):
-        if command == "plan":
-            library.plan(1000, vectors="v")
-        else:
-            library.tune(["a text"], vectors="v")
+        library.tune(["a text"], vectors="v")

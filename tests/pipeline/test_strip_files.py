@@ -17,11 +17,14 @@ BANNER = " ".join(f"cookie{n}" for n in range(200)) + "\n"
 def pages(strip: str) -> list[str]:
     banner = BANNER if "lines" in strip else ""
     texts = [banner + edited(n % 30, count=8) for n in range(60)]
+    if strip == "html:main":
+        wrap = "<p hidden>{} {}<nav><p>{}</nav><p>{}"
+        return [wrap.format(n, BANNER, f"menu{n} " * 9, edited(n % 30, count=8)) for n in range(60)]
     wrap = f"<html><body><script>{BANNER}</script><p>{{}}</p></body></html>"
     return [wrap.format(text.replace("\n", "<br>")) if "html" in strip else text for text in texts]
 
 
-@pytest.mark.parametrize("strip", ["lines:50%", "html", "html,lines:50%"])
+@pytest.mark.parametrize("strip", ["lines:50%", "html", "html,lines:50%", "html:main"])
 def test_answer_equals_that_of_the_library(tmp_path: Path, strip: str) -> None:
     texts = pages(strip)
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in texts])
@@ -43,9 +46,9 @@ def test_answer_equals_that_of_the_library(tmp_path: Path, strip: str) -> None:
 
 def test_a_bad_strip_option_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", [{"text": "x"}])
-    for what in ("lines", "lines:0%", "css"):
+    for what in ("lines", "lines:0%", "css", "html:text", "html,html:main"):
         ran = neardup("dedup", source, "-o", tmp_path / "out", "-q", "--strip", what)
-        refused(ran, 2, what)
+        refused(ran, 2, what.rpartition(",")[2])
 
 
 def test_the_report_lists_ignored_lines(tmp_path: Path) -> None:

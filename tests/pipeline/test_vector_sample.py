@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.command_line import neardup
+from support.command_line import dedup, neardup, refused
 from support.embeddings import crowd, plant_copies, unit
 
 from neardup.lsh.planes import VectorCounts
@@ -62,6 +63,17 @@ def test_the_estimate_of_disk_space_has_the_planes(
     need = re.search(r"will need about ([\d.]+) (kB|MB) of disk", ran.err)
     assert need is not None, ran.err
     assert 0.7 < float(need[1]) * {"kB": 1e3, "MB": 1e6}[need[2]] / max(used) < 1.5
+
+
+def test_a_threshold_below_all_cosines_is_refused_with_a_cure_that_works(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(5).normal(1, 0.1, (300, 24)).astype(np.float32)
+    pq.write_table(pa.table({"v": vectors.tolist()}), tmp_path / "in.parquet")
+    run = ["dedup", tmp_path / "in.parquet", "-o", tmp_path / "out", "--vectors", "v"]
+    for more in (["-q"], ["--dry-run"]):
+        said = "use a higher cosine, or --centre none, which finds them"
+        refused(neardup(*run, *more, "--cosine", 0.5), 2, said)
+    dedup(*run[1:], "-q", "--cosine", 0.5, "--centre", "none")
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["counts"]["kept"] == 1
 
 
 def test_a_dry_run_plans_for_vectors_beside(inputs: Path, tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ DEFAULTS: Row = {
     "weights": "tf",
     "hamming": None,
     "tables": None,
+    "mask": "",
 }
 
 
@@ -192,7 +193,7 @@ class Definition:
         keep, within = self.asked["keep"], self.asked["within"]
         ranked = [row for part in (earlier, documents) for row in in_rank_order(part, keep)]
         hashes = {
-            row["id"]: reference.unit_hashes(reference.units(row["text"], spec), spec)
+            row["id"]: reference.unit_hashes(reference.units(self._compared(row), spec), spec)
             for row in ranked
         }
         self.empty = {id for id, found in hashes.items() if not found}
@@ -212,6 +213,10 @@ class Definition:
             for group, keys in zip(self.group, self.sketched.keys, strict=True)
         ]
         self.place = {row["id"]: place for place, row in enumerate(self.ranked)}
+
+    def _compared(self, row: Row) -> str:
+        """Return the text of a document that is compared."""
+        return reference.mask(row["text"], [name for name in self.asked["mask"].split(",") if name])
 
     def _distinct(self, row: Row) -> list[Any]:
         """Return what distinguishes a document: its numbers, or its values in columns."""

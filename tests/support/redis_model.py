@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ from neardup.index.redis_store.numbering import Numbers
 from neardup.index.redis_store.removal import SharedRemoval
 from neardup.index.redis_store.servers import Call, Servers
 from neardup.index.redis_store.shared_generation import SharedGeneration
-from neardup.index.settings import IndexSettings, new_options
+from neardup.index.settings import new_settings
 from neardup.index.stats import Counters
 from neardup.index.view import TablesBehind
 from support import batch_engine
@@ -249,11 +249,14 @@ class Writer:
 class World:
     """An index, its writers, and what they were told."""
 
+    point: ClassVar[dict[str, Any]] = batch_engine.SMALL
+    dimension: int | None = None
+
     def __init__(self, patch: pytest.MonkeyPatch, seed: int, **options: Any) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
         self.scheduler = Scheduler(seed)
-        self.options = batch_engine.SMALL | options
+        self.options = self.point | options
         self.lease = 0.05
         self.acknowledged: list[tuple[str, str, Enrolled]] = []
         self.removed: list[int] = []
@@ -269,7 +272,9 @@ class World:
         self.address = RedisAddress.parse(fresh_address())
         self.servers = _servers()
         self.servers.address = self.address
-        settings = IndexSettings(new_options(None, None, self.options), False, within="")
+        settings = new_settings(
+            None, None, self.options, keep_texts=False, within="", dimension=self.dimension
+        )
         shared_generation.create_index(self.servers, settings)
         self.meta = shared_generation.read_meta(self.servers) or {}
         shared_generation.finish_creation(self.servers, self.meta)
@@ -284,11 +289,18 @@ class World:
         self._texts: dict[bytes, str] = {}
 
     def sketch(self, texts: Sequence[str]) -> Any:
-        sketched = self.generation.sketcher.sketch_texts(texts, self.generation.view.codec.lsh)
+        generation = self.generation
+        sketched = generation.sketcher.sketch_texts(
+            texts, generation.view.codec.lsh, vectors=self.vectors(texts)
+        )
         assert not sketched.rejected
         for text, content in zip(texts, sketched.arrivals.content, strict=True):
             self._texts[content.tobytes()] = text
         return sketched.arrivals
+
+    def vectors(self, texts: Sequence[str]) -> list[list[float]] | None:
+        """The vectors of documents, by their texts; None if they have none."""
+        return None
 
     def run(self, ops: Sequence[Sequence[Op]], crashing: Sequence[int] = ()) -> None:
         """Let writers work side by side; those that are `crashing` do so at a random step."""

@@ -210,7 +210,7 @@ def dedup(
                     "an index: give paths that all machines see, or the files of the index"
                 )
             embed = options.vectors is not None and options.vectors.embed is not None
-            refuse_with_urls(merge_rows, save_sketches, annotate, decisions, run_options, embed)
+            refuse_with_urls(save_sketches, annotate, decisions, run_options, embed)
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
@@ -239,6 +239,7 @@ def dedup(
                 strict=run_options["strict"],
                 max_rejected=run_options["max_rejected"],
                 key=key,
+                merge_rows=merge_rows is not None,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
             )
             job = use_engine(job, engine, master, memory, progress)
@@ -311,7 +312,6 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
 
 
 def refuse_with_urls(
-    merge_rows: str | None,
     save_sketches: str | None,
     annotate: str | None,
     decisions: Path | None,
@@ -324,7 +324,6 @@ def refuse_with_urls(
     input_options = run_options["input_options"]
     options = {
         "--prefer": run_options["prefer"],
-        "--merge-rows": merge_rows,
         "--save-sketches": save_sketches,
         "--annotate": annotate,
         "--decisions": decisions,

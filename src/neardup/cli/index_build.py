@@ -113,9 +113,9 @@ def build(
 
     If it is interrupted, neardup index add with the same INPUT continues.
     """
-    from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.increments import create_index
+    from neardup.index.file_vectors import FirstFiles, choose_columns
     from neardup.index.load import fill
 
     if bool(inputs) == (sketches is not None):
@@ -134,6 +134,7 @@ def build(
             folder,
             given,
             key,
+            FirstFiles(inputs or [], input_options, text, id, workers, progress),
             keep_texts=keep_texts,
             memory=memory,
             within=within,
@@ -141,7 +142,7 @@ def build(
         ) as index,
     ):
         say_notes(files, progress)
-        columns = Columns(text=text, id=id, within=within, tokens=index.spec.unit == "token")
+        columns = choose_columns(index.options, text, id, within)
         filled = fill(index, files, columns, progress, workers=threads, strict=strict)
         print_filled(filled, index, files, quiet, as_json)
         _check_rejected(filled, max_rejected, index.path)
@@ -203,7 +204,6 @@ def add(
     over all days in order. The first day makes the index, with the matching options; later days
     may repeat them. If it is stopped, the same command continues.
     """
-    from neardup.corpus.documents import Columns
     from neardup.corpus.inputs import find_inputs, say_notes
     from neardup.increments import (
         INCREMENT,
@@ -212,6 +212,7 @@ def add(
         increment_job,
         open_or_create,
     )
+    from neardup.index.file_vectors import FirstFiles, choose_columns
     from neardup.index.load import fill
     from neardup.index.place import require_stored
     from neardup.index.redis_store.address import require_folder
@@ -229,7 +230,14 @@ def add(
         with (
             progress_for(quiet=quiet or as_json) as progress,
             fetch_increment(inputs, out, force, progress) as places,
-            open_or_create(folder, matching, key, progress, within=within, **others) as index,
+            open_or_create(
+                folder,
+                matching,
+                key,
+                FirstFiles(places.inputs, input_options, text, id, workers, progress),
+                within=within,
+                **others,
+            ) as index,
         ):
             job = increment_job(
                 index,
@@ -260,11 +268,10 @@ def add(
     files, threads = find_inputs(inputs, **input_options), check_workers(workers)
     with (
         progress_for(quiet=quiet or as_json) as progress,
-        open_or_create(folder, matching, key, progress, **others) as index,
+        open_or_create(folder, matching, key, FirstFiles([], progress=progress), **others) as index,
     ):
         say_notes(files, progress)
-        tokens = index.spec.unit == "token"
-        columns = Columns(text=text, id=id, within=group_column(index, within), tokens=tokens)
+        columns = choose_columns(index.options, text, id, group_column(index, within))
         filled = fill(
             index, files, columns, progress, workers=threads, replace=replace, strict=strict
         )
@@ -318,7 +325,7 @@ def print_filled(
 ) -> None:
     """Print how many documents of files were new, copies, known or rejected."""
     from neardup.pipeline.budget import peak_memory
-    from neardup.wording import format_advice
+    from neardup.wording import format_advice, format_second_signal
 
     counts = {
         "documents": filled.documents,
@@ -352,6 +359,7 @@ def print_filled(
                 f"{format_count(filled.copies, 'copy', 'copies')}{again}   "
                 f"{filled.rejected:,} rejected",
                 _method(index.options),
+                *format_second_signal(index.options),
                 *format_rejected(add_cures(reasons), filled.rejected),
                 *map(format_advice, filled.advice),
                 *unread_lines(

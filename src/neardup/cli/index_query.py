@@ -80,6 +80,16 @@ def query(
             default="documents without a group",
         ),
     ] = None,
+    vector: Annotated[
+        str | None,
+        option(
+            "NUMBERS",
+            "Of an index with vectors: the vector of the text, such as '[0.1, 0.2]'; alone, if the "
+            "index compares vectors alone. JSON lines have it in the column of the index.",
+            "--vector",
+            default="none",
+        ),
+    ] = None,
     key_file: IndexKey = None,
     as_json: PlainJson = False,
 ) -> None:
@@ -91,18 +101,14 @@ def query(
 
     if text is not None and file is not None:
         raise UsageError("give a text or --file, not both")
-    if explain and id is not None and (text is not None or file is not None):
+    is_one = text is not None or file is not None or vector is not None
+    if explain and id is not None and is_one:
         raise UsageError("--id names a document of the index to explain: leave out the text")
     if explain and similar is not None:
         raise UsageError("--explain shows the nearest documents too: leave out --similar")
     with open_to_read(folder, key_file) as index:
         where = index.path
-        if index.options.vectors is not None and id is None:
-            raise UsageError(
-                "this index compares vectors, and a query from the command line has none: ask in "
-                "Python, index.query(text, vector=...), or neardup serve"
-            )
-        if text is None and file is None:
+        if not is_one:
             if id is not None and (explain or index.get(id) is not None):
                 explain_document(index, id, as_json)
                 return
@@ -119,27 +125,63 @@ def query(
                     "check the id"
                 )
             return
-        wanted = text if text is not None else _read(file)
+        numbers = _parse_vector(index, vector)
+        wanted = text if text is not None else None if file is None else _read(file)
         if explain:
-            explanation = index.explain(wanted, within=within)
+            explanation = index.explain(wanted or "", within=within)
             _print(explanation.as_dict if as_json else str(explanation))
         elif similar is not None:
-            _print_matches(index, index.similar(wanted, similar, within=within), as_json)
+            matches = index.similar(wanted, similar, vector=numbers, within=within)
+            _print_matches(index, matches, as_json)
         else:
-            answer = index.query(wanted, within=within)
-            _print(asdict(answer) if as_json else describe_answer(answer))
+            answer = index.query(wanted, vector=numbers, within=within)
+            _print(asdict(answer) if as_json else describe_answer(index, answer))
 
 
-def describe_answer(answer: Answer) -> str:
-    """Return the answer as a sentence."""
+def _parse_vector(index: Index, given: str | None) -> list[Any] | None:
+    """Return the vector of a query; refuse one that is missing, or that is no list."""
+    from neardup.errors import UsageError
+
+    signal = index.options.vectors
+    if given is None:
+        if signal is not None:
+            raise UsageError(
+                f"this index compares vectors of {index.spec.dimension} numbers: give that of the "
+                "text with --vector, or JSON lines with one in the column "
+                f"{signal.column!r} through a pipe"
+            )
+        return None
+    try:
+        numbers = json.loads(given)
+    except ValueError:
+        numbers = None
+    if not isinstance(numbers, list):
+        raise UsageError("--vector is no list of numbers: write it as '[0.1, 0.2, 0.3]'")
+    return numbers
+
+
+def describe_answer(index: Index, answer: Answer) -> str:
+    """Return the answer of an index as a sentence."""
     if answer.similarity is None:
         return answer.status + (f": {answer.reason}" if answer.reason else "")
     how = "" if answer.exact else " (estimated)"
     return (
         f"duplicate of {make_printable(str(answer.duplicate_of))}, "
-        f"{format_similarity(answer.similarity)} "
-        f"similar{how}, cluster {answer.cluster}"
+        f"{_describe_numbers(index, answer)}{how}, cluster {answer.cluster}"
     )
+
+
+def _describe_numbers(index: Index, found: Answer | Document) -> str:
+    """Return the similarities of a copy and its witness, and by which signal it is a copy."""
+    from neardup.index.answer import SignalAnswer, SignalDocument, SignalDocumentWithText
+
+    shown = format_similarity(found.similarity or 0.0)
+    if index.spec.of_vectors:
+        return f"cosine {shown}"
+    if not isinstance(found, SignalAnswer | SignalDocument | SignalDocumentWithText):
+        return f"{shown} similar"
+    cosine = "" if found.cosine is None else f", cosine {format_similarity(found.cosine)}"
+    return f"{shown} similar{cosine}, by {found.by}"
 
 
 def _print(answer: dict[str, Any] | str) -> None:
@@ -169,6 +211,8 @@ def _describe_none(index: Index) -> str:
     none = (
         f"no kept document is similar enough: this index lists those with {describe_rule(options)}"
     )
+    if options.spec.of_vectors:
+        return f"{none}; less similar ones need another index, of a lower --cosine"
     if options.verify == "none" or options.by_bits:
         return f"{none}; --explain shows the nearest that share a bucket"
     half, lower = options.meeting.half, max(round(options.threshold / 2, 2), 0.01)
@@ -197,26 +241,27 @@ def _answer_lines(index: Index, column: str, id: str) -> int:
     Return how many there were.
     """
     from neardup.corpus.columns import Source, to_strings
-    from neardup.corpus.documents import Columns
     from neardup.corpus.jsonl import parse_lines
     from neardup.corpus.streams import cut_at_newlines
     from neardup.errors import UsageError
+    from neardup.index.file_vectors import choose_columns
 
     if sys.stdin.isatty():
         raise UsageError("no text to look up: give TEXT, --file, or JSON lines through a pipe")
-    tokens, within = index.spec.unit == "token", index.settings.within or None
-    columns = Columns(text=column, id=id, within=within, tokens=tokens)
+    columns = choose_columns(index.options, column, id, index.settings.within or None)
     answered = 0
     for block in cut_at_newlines(_read_pieces()):
         documents = parse_lines(block, False, columns, Source("standard input"))
         texts, ids = documents.texts.to_pylist(), to_strings(documents.ids).to_pylist()
         groups = None if documents.within is None else documents.within.to_pylist()
-        answers = index.query_batch(texts, within=groups)
+        answers = index.query_batch(
+            None if columns.textless else texts, vectors=documents.vectors, within=groups
+        )
         for row, (name, answer) in enumerate(zip(ids, answers, strict=True)):
             why = documents.rejected.get(row, answer.reason)
             print(json.dumps(asdict(answer) | {"id": name, "reason": why}))
         sys.stdout.flush()
-        answered += len(texts)
+        answered += len(answers)
     return answered
 
 
@@ -238,6 +283,7 @@ def get(
     with open_to_read(folder, key_file) as index:
         document = index.get(id, text=True)
         cluster = None if document is None else index.cluster(document.cluster)
+        lines = [] if document is None else _document_lines(index, document)
         where = index.path
     if document is None or cluster is None:
         raise UsageError(f"{where} has no document {id!r}: check the id")
@@ -251,7 +297,7 @@ def get(
         record = asdict(document) | {"members": members}
         print_json(record if text else {name: record[name] for name in record if name != "text"})
         return
-    for name, value in _document_lines(document):
+    for name, value in lines:
         print(f"{name:14}{make_printable(value)}")
     others = [one.id for one in (cluster.representative, *cluster.members) if one.id != id]
     copies = "nothing else" if not others else f"{len(others):,} more: {', '.join(others[:5])}"
@@ -261,12 +307,14 @@ def get(
         print(f"\n{document.text}")
 
 
-def _document_lines(document: Document) -> list[tuple[str, str]]:
+def _document_lines(index: Index, document: Document) -> list[tuple[str, str]]:
     lines = [("id", document.id), ("status", document.status)]
     if document.duplicate_of is not None and document.similarity is not None:
+        numbers = format_similarity(document.similarity)
+        if index.options.vectors is not None:
+            numbers = _describe_numbers(index, document)
         how = "" if document.exact else ", estimated"
-        similarity = format_similarity(document.similarity)
-        lines.append(("duplicate of", f"{document.duplicate_of} ({similarity}{how})"))
+        lines.append(("duplicate of", f"{document.duplicate_of} ({numbers}{how})"))
     lines.append(("added", format_time(document.added)))
     if document.metadata is not None:
         lines.append(("metadata", json.dumps(document.metadata)))

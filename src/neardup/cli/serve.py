@@ -76,6 +76,16 @@ def serve(
             panel=INDEX,
         ),
     ] = None,
+    dimension: Annotated[
+        int | None,
+        option(
+            "N",
+            "Of a new index with vectors: how many numbers a vector has.",
+            default="that of the index",
+            panel=INDEX,
+            least=1,
+        ),
+    ] = None,
     memory: Annotated[
         str | None,
         option(
@@ -242,11 +252,17 @@ def serve(
         retention = Retention(parse_duration(forget_older_than, "--forget-older-than"), forget_by)
     # What can be refused is refused before the service listens, and before anything is written.
     try:
-        check_settings(data, to_key(key), matching, texts, within)
+        check_settings(data, to_key(key), matching, texts, within, dimension)
     except SpecMismatch as error:  # the options don't fit the index: of a command, that is usage
         raise UsageError(str(error)) from None
     options = matching | given_options(
-        {"memory": budget, "keep_texts": texts, "within": within, "key": key}
+        {
+            "memory": budget,
+            "keep_texts": texts,
+            "within": within,
+            "dimension": dimension,
+            "key": key,
+        }
     )
     supplied = supplied_key(api_key_file)
     guarded = check_access(data, host, proxy, log, supplied)

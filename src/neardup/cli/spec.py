@@ -34,6 +34,7 @@ MEANING: Final = {
     "unicode": "texts are normalised by different Unicode tables",
     "version": "the versions of the format differ",
     "strip": "different parts of a text are compared",
+    "mask": "different parts of a text are replaced by placeholders",
     "ignored": "different lines are ignored",
     "key": "words are hashed with different keys",
     "weights": "shingles have different weights",

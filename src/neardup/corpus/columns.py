@@ -73,6 +73,15 @@ class Source:
         """Return the source of a file's documents."""
         return cls(file.name, file=file)
 
+    def name_option(self, option: str) -> str:
+        """Return an option as its user writes it.
+
+        >>> Source("x").name_option("merge-rows"), Source("x", "{}=").name_option("merge-rows")
+        ('--merge-rows', 'merge_rows=')
+        """
+        is_flag = self.option.startswith("-")
+        return self.option.format(option if is_flag else option.replace("-", "_"))
+
     def value(self, name: str) -> Any:
         """Return what the file's folders state under a name; MISSING if they don't."""
         return MISSING if self.file is None else folder_value(self.file, name)
@@ -98,7 +107,7 @@ def resolve_columns(columns: Columns, names: Sequence[str], source: Source) -> C
     if columns.rewritten and (several or ("." in columns.text and columns.text not in names)):
         raise UsageError(
             f"{source.name} has no column {columns.text!r}, and texts inside of others or in "
-            f"several columns can't be shortened: choose one with {source.option.format('text')}, "
+            f"several columns can't be shortened: choose one with {source.name_option('text')}, "
             "or use --unit document"
         )
     for option in columns.asked():
@@ -121,7 +130,7 @@ def _missing(
 ) -> UsageError:
     """Return the error for a column that does not exist, or that is inside of a list."""
     flag = columns.vectors_option if option == "vectors" else option.partition(":")[0]
-    flag = source.option.format(flag)
+    flag = source.name_option(flag)
     for other in names:
         if is_in_list(other, names) and other.replace(LIST, "") == name.replace(LIST, ""):
             return UsageError(
@@ -407,7 +416,7 @@ def to_dates(column: pa.Array, source: Source, name: str) -> pa.Array:
 
 def wrong_type(source: Source, option: str, name: str, kind: object, need: str) -> UsageError:
     """Return the error for a column whose values can't be what an option needs."""
-    choose = source.option.format(option)
+    choose = source.name_option(option)
     return UsageError(
         f"{source.name}: column {name!r} is {kind}, not {need}: choose another with {choose}"
     )

@@ -58,7 +58,7 @@ from neardup.corpus.recognition import (
 )
 from neardup.corpus.urls import hide_secrets, is_url
 from neardup.errors import InputError, MissingInput, UsageError
-from neardup.option_table import IndexOptions, MatchingOptions
+from neardup.option_table import MatchingOptions, OnlineOptions
 from neardup.runtime import Progress
 from neardup.spec import check_choice
 
@@ -127,7 +127,7 @@ class FileOptions(MatchingOptions, InputOptions, total=False):
     """The matching options, and what a user says about the input files."""
 
 
-class IndexFileOptions(IndexOptions, InputOptions, total=False):
+class IndexFileOptions(OnlineOptions, InputOptions, total=False):
     """The matching options of an index, and what a user says about the input files."""
 
 

@@ -1,6 +1,6 @@
 """Vectors beside documents: row i of an .npy file belongs to document i of all inputs, in order.
 
-The file is mapped, a range of rows at a time, so that it is never in memory as a whole.
+The file is read, a range of rows at a time, so that it is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ DAMAGED: Final = (
 """What NumPy raises for a file that is no .npy file, or one with a header of nonsense."""
 EMBEDDED_FILE: Final = "embedded.npy"
 """The name of a file, in a work folder, of vectors that a function made."""
+_NEAR: Final = 1 << 12
+"""Rows with at most so many bytes between them are read together."""
+_AT_ONCE: Final = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -81,26 +84,54 @@ class VectorFile:
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
         if isinstance(rows, slice):
             first, end, _ = rows.indices(len(self))
-            # A copy: a map counts as memory as long as it lives.
-            return np.array(self._map(first, max(first, end)))
+            ranges = [(first, max(first, end))]
+            return self._read(ranges)[0]
         if not len(rows):
-            return self._map(0, 0)
-        first = int(rows[0])
-        return self._map(first, int(rows[-1]) + 1)[rows - first]
+            return self._read([(0, 0)])[0]
+        near = max(_NEAR // max(self._row_size, 1), 1)
+        groups = np.split(rows, np.flatnonzero(np.diff(rows) > near) + 1)
+        found = self._read([(int(group[0]), int(group[-1]) + 1) for group in groups])
+        parts = [one[group - group[0]] for one, group in zip(found, groups, strict=True)]
+        return np.concatenate(parts)
 
-    def _map(self, first: int, end: int) -> NDArray[Any]:
-        """Return rows of the file; raise `InputError` if it has changed since it was opened."""
-        size = self.kind.itemsize * self.shape[1]
+    @property
+    def _row_size(self) -> int:
+        return self.kind.itemsize * self.shape[1]
+
+    def _read(self, ranges: list[tuple[int, int]]) -> list[NDArray[Any]]:
+        """Return ranges of rows; raise `InputError` if the file has changed since it was opened.
+
+        Rows are read, not mapped: where a mapped file is cut off meanwhile, the process is killed.
+        """
         try:
-            status = self.path.stat()
-            if (status.st_size, status.st_mtime_ns) != self.stamp:
-                raise InputError(f"{self.path} has changed during the run: run it again")
-            if not (end - first) * size:
-                return np.empty((end - first, self.shape[1]), self.kind)
-            at, shape = self.offset + first * size, (end - first, self.shape[1])
-            return np.memmap(self.path, self.kind, "r", at, shape)
+            handle = os.open(self.path, os.O_RDONLY)
+            try:
+                self._check(os.fstat(handle))
+                found = [self._read_range(handle, first, end) for first, end in ranges]
+                self._check(os.fstat(handle))
+                return found
+            finally:
+                os.close(handle)
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror or error}: check the path") from None
+
+    def _check(self, status: os.stat_result) -> None:
+        if (status.st_size, status.st_mtime_ns) != self.stamp:
+            raise self._changed()
+
+    def _changed(self) -> InputError:
+        return InputError(f"{self.path} has changed during the run: run it again")
+
+    def _read_range(self, handle: int, first: int, end: int) -> NDArray[Any]:
+        rows = np.empty((end - first, self.shape[1]), self.kind)
+        room, done = rows.reshape(-1).view(np.uint8), 0
+        while done < len(room):
+            at = self.offset + first * self._row_size + done
+            read = os.preadv(handle, [room.data[done : done + _AT_ONCE]], at)
+            if not read:
+                raise self._changed()
+            done += read
+        return rows
 
     def check_count(self, count: int) -> None:
         """Raise `InputError` unless there is a row for each document.

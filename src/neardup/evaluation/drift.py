@@ -21,13 +21,13 @@ from typing import Any, Final
 from neardup.errors import FormatError, ParameterError, UsageError
 from neardup.evaluation.profile import TENTHS, VOCABULARY, CorpusProfile, Spread, overlap
 from neardup.lsh.curve import parse_layout
-from neardup.spec import MINHASHES
+from neardup.spec import MINHASHES, READING
 
 KIND: Final = "neardup evaluation"
 LARGEST: Final = 64 << 20
 COUNTED: Final = ("ignored",)
 """Parameters that are counted in the corpus and drift with it."""
-READ: Final = ("profile", "strip", "unicode", "version")
+READ: Final = (*READING, "unicode", "version")
 """Parameters that decide the words of a text..."""
 CUT: Final = (*READ, "unit", "size")
 """...and its shingles."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from neardup.corpus.documents import MATRIX_ENDING, Columns, Documents, join_names
+from neardup.corpus.documents import Columns, Documents, join_names
 from neardup.corpus.frames import require_rereadable
 from neardup.corpus.inputs import FileOptions, InputOptions, find_inputs, split_options
 from neardup.errors import ParameterError, UsageError
@@ -37,6 +37,7 @@ from neardup.evaluation.operating_point import (
     GoldenFinder,
     OperatingPoint,
     corpus_files,
+    read_beside,
     reader,
     usable_pairs,
 )
@@ -158,6 +159,8 @@ def evaluate(
         finished.require_of(corpus_files(corpus, input_options))
     point = profile = None
     if corpus is not None:
+        if finished is not None:
+            finished.require_own_vectors()
         chosen = _options(operating_point if finished is None else finished.operating_point)
         columns = Columns(text=join_names(text), id=id)
         point, profile = read_point(
@@ -203,12 +206,6 @@ def _options(operating_point: Mapping[str, Any]) -> Options:
     if chosen.get("hash") == KEYED:
         del chosen["hash"]
     options = Options.of(**chosen)
-    signal = options.vectors
-    if signal is not None and (signal.embed or signal.column.endswith(MATRIX_ENDING)):
-        raise ParameterError(
-            f"evaluate reads vectors from a column, not from {signal.embed or signal.column}: put "
-            "them beside the texts, or make a run and evaluate it (--run) without the corpus"
-        )
     if options.spec.unit == "token":
         raise ParameterError("evaluate looks at texts: choose word, char or line shingles")
     if options.distinguish.columns:
@@ -237,11 +234,13 @@ def read_point(
     if options.vectors is not None:
         require_rereadable(corpus)
 
+    rows = read_beside(corpus, options, columns, input_options, workers)
+
     def first(at: Columns) -> Iterator[Documents]:
-        return (batch for batch, _ in reader(corpus, at, input_options, workers, SILENT)())
+        return (batch for batch, _ in reader(corpus, at, input_options, workers, SILENT, rows)())
 
     options, columns, centre = find_layout(first, options, columns)
-    read = reader(corpus, columns, input_options, workers, progress)
+    read = reader(corpus, columns, input_options, workers, progress, rows)
 
     def documents() -> Iterator[Documents]:
         return (batch for batch, _ in read())

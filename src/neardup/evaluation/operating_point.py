@@ -5,6 +5,7 @@ The corpus is read once to find the golden documents; only their texts stay in m
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,16 +18,18 @@ from numpy.typing import NDArray
 
 from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Columns, Documents, make_strings, render
+from neardup.corpus.embedding import embed_all
 from neardup.corpus.frames import read_data
 from neardup.corpus.inputs import InputFile, InputFiles, InputOptions, find_inputs, say_notes
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
+from neardup.corpus.vector_files import VectorFile, VectorRows, attach_all
 from neardup.evaluation.golden import LISTED, SEVERAL, Flaw, LabelledPairs, no_pairs_left_error
 from neardup.evaluation.lab import estimate_verifier, full_verifier, unnamed_documents
 from neardup.evaluation.systems import PARAMETERS
 from neardup.in_memory import Corpus
 from neardup.lsh.curve import format_layout
 from neardup.options import Options
-from neardup.runtime import Progress, map_in_order
+from neardup.runtime import SILENT, Progress, map_in_order
 from neardup.sketcher import SketchedDocuments, Sketcher
 from neardup.spec import WEIGHTED
 from neardup.text.frequencies import Frequencies
@@ -117,14 +120,66 @@ class GoldenDocuments:
 
 
 def reader(
-    corpus: Any, columns: Columns, input_options: InputOptions, workers: int, progress: Progress
+    corpus: Any,
+    columns: Columns,
+    input_options: InputOptions,
+    workers: int,
+    progress: Progress,
+    rows: VectorRows | None = None,
 ) -> ReadCorpus:
-    """Return a function that reads a corpus: files by paths, or a list or a table."""
+    """Return a function that reads a corpus: files by paths, or a list or a table.
+
+    Args:
+        corpus: The corpus.
+        columns: The columns to read.
+        input_options: How files are read.
+        workers: Threads.
+        progress: Receives the progress.
+        rows: The vectors of the documents, if they are not in a column.
+    """
     files = corpus_files(corpus, input_options)
     if files is None:
-        return lambda: read_named_data(corpus, columns)
+        return lambda: read_named_data(corpus, columns, rows)
     say_notes(files, progress)
-    return lambda: read_named(files, columns, workers, progress)
+    if rows is None:
+        return lambda: read_named(files, columns, workers, progress)
+    return lambda: _attach_named(read_named(files, columns, workers, progress), rows, columns)
+
+
+def read_beside(
+    corpus: Any, options: Options, columns: Columns, input_options: InputOptions, workers: int
+) -> VectorRows | None:
+    """Return the vectors of a corpus that are in an .npy file, or that a function makes.
+
+    Args:
+        corpus: The corpus.
+        options: The operating point.
+        columns: The columns to read.
+        input_options: How files are read.
+        workers: Threads.
+    """
+    if options.vectors is None:
+        return None
+    if options.vectors.embed is not None:
+        read = reader(corpus, columns, input_options, workers, SILENT)
+        return embed_all(options.vectors.embed, (documents for documents, _ in read()))
+    beside = columns.vectors is not None and columns.vector_column is None
+    return VectorFile.open(str(columns.vectors)) if beside else None
+
+
+def _attach_named(
+    batches: Iterator[NamedDocuments], rows: VectorRows, columns: Columns
+) -> Iterator[NamedDocuments]:
+    """Yield the documents with their vectors."""
+    names: deque[list[str]] = deque()
+
+    def documents() -> Iterator[Documents]:
+        for batch, named in batches:
+            names.append(named)
+            yield batch
+
+    for batch in attach_all(documents(), rows, columns):
+        yield batch, names.popleft()
 
 
 def corpus_files(corpus: Any, input_options: InputOptions) -> InputFiles | None:
@@ -154,10 +209,12 @@ def read_named(
         progress.advance(chunk.stored)
 
 
-def read_named_data(data: Any, columns: Columns) -> Iterator[NamedDocuments]:
+def read_named_data(
+    data: Any, columns: Columns, rows: VectorRows | None = None
+) -> Iterator[NamedDocuments]:
     """Read a list or a table; documents without an id are named by their row."""
     row = 0
-    for documents in read_data(data, columns):
+    for documents in read_data(data, columns, rows):
         ids = documents.ids
         own = map(render, ids) if isinstance(ids, list) else to_strings(ids).to_pylist()
         yield documents, [str(row + n) if id is None else id for n, id in enumerate(own)]

@@ -227,7 +227,7 @@ def _tenths(similarity: NDArray[np.float64], weights: NDArray[np.float64]) -> ND
 
 def _words(texts: Sequence[str], spec: Spec) -> Ragged:
     """Return the hashes of the words of each text, for any shingle."""
-    single = Spec.of("word:1", profile=spec.profile, strip=spec.strip)
+    single = Spec.of("word:1", **spec.reading)
     return Sketcher(single).cut(as_documents(texts)).shingles
 
 

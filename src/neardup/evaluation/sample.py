@@ -188,10 +188,9 @@ def _one_slot(spec: Spec, seed: int) -> Sketcher:
         raise ParameterError("a sample is made of texts: shingle by word, char or line, not token")
     own = xxhash.xxh64_intdigest(b"sample", check_whole("seed", seed, 0, 2**64 - 1))
     one = Spec(
-        profile=spec.profile,
+        **spec.reading,
         unit=spec.unit,
         size=spec.size,
-        strip=spec.strip,
         seed=own,
         family="affine-m61",
         bits=64,

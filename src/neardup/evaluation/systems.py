@@ -166,6 +166,14 @@ class RunSystem:
                 "an input of the run: give its inputs as --corpus, or another --run"
             )
 
+    def require_own_vectors(self) -> None:
+        """Raise an error if a function made the vectors: a finished run must not have it called."""
+        if self.vectors is not None and self.vectors.embed is not None:
+            raise UsageError(
+                f"the vectors of this run were made by {self.vectors.embed}, which a folder must "
+                "not have called: leave out the corpus, or give its options instead of the run"
+            )
+
     @property
     def described(self) -> str:
         """The method in words."""
@@ -221,6 +229,7 @@ class RunSystem:
             "text_profile": spec["profile"],
             "verify": parameters.get("verify"),
             "strip": parameters.get("strip") or None,
+            "mask": spec.get("mask"),
             "weights": parameters.get("weights"),
             "distinguish": "numbers" if distinguish.numbers else None,
         }

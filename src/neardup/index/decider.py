@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup.cluster import find_identical
+from neardup.errors import FormatError
 from neardup.index.arrivals import Arrivals
 from neardup.index.postings import Integers, Keys, Numbers
 from neardup.lsh.buckets import Buckets, group_by_key
@@ -270,6 +271,11 @@ class Decider:
         """
         similarity, cosine = np.full(len(rows), -1.0), None
         exact = np.array([number in sets for number in distinct.tolist()], bool)[document]
+        if self.options.vectors is not None and not exact.all():
+            source.signatures(distinct.tolist())  # raises if they were removed just now
+            raise FormatError(
+                "the store lacks vectors of documents: run neardup index verify, which names them"
+            )
         if exact.any():
             verifier, set_of = self._verifier(arrivals, sets)
             places = np.array([set_of.get(number, 0) for number in distinct.tolist()], np.int64)

@@ -29,7 +29,7 @@ from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_count
 from neardup.index.additions import RUN_FIELD, Additions, Ranges, contains, file_token
-from neardup.index.answer import REJECTED, Answer
+from neardup.index.answer import REJECTED, Answer, SignalAnswer
 from neardup.index.load import BAD_ID, TOGETHER, refuse_rejected
 from neardup.index.open_index import OpenIndex
 from neardup.index.stats import BucketSizes
@@ -93,11 +93,13 @@ class ChunkDecisions:
 
     number    of a kept document in the index; 0 for others
     witness   of a removed one, its number in the index; 0 for others
+    cosine    of its vector and that of the witness; NaN where it is not known
     """
 
     number: Integers
     witness: Integers
     similarity: NDArray[np.float64]
+    cosine: NDArray[np.float64]
     flags: NDArray[np.uint8]
 
     @classmethod
@@ -106,6 +108,7 @@ class ChunkDecisions:
             np.zeros(rows, np.int64),
             np.zeros(rows, np.int64),
             np.zeros(rows),
+            np.full(rows, np.nan),
             np.zeros(rows, np.uint8),
         )
 
@@ -115,6 +118,7 @@ class ChunkDecisions:
             "number": self.number,
             "witness": self.witness,
             "similarity": self.similarity,
+            "cosine": self.cosine,
             "flags": self.flags,
         }
 
@@ -231,9 +235,12 @@ def _write_increment(
             decided = adder.decided()
             catalogue = Catalogue.of(decided.sketches)
             hasher.add(*catalogue.files[catalogue.new :])
-            verdicts = RemovedDocuments(folder, job.budget)
+            two = job.options.has_two_signals
+            verdicts = RemovedDocuments(folder, job.budget, has_cosines=two)
             identical = decided.collect(verdicts)
-            summary = write_tables(folder, catalogue, decided.sketches, verdicts, progress)
+            summary = write_tables(
+                folder, catalogue, decided.sketches, verdicts, progress, options=job.options
+            )
         if job.kept:
             with clock.stage("filter"):
                 write_kept_files(job, folder / "kept", catalogue, decided.kept(), progress)
@@ -359,7 +366,7 @@ class IncrementAdder:
         if self._job.strict:
             refuse_rejected([(ids[row], reason) for row, reason in sorted(rejected.items())])
         places = [row for row in range(len(ids)) if row not in rejected]
-        column = documents.texts
+        columns, column = self._job.columns, documents.texts
         if not self.first.complete:
             self.first.add(column, MOST)
         texts, within = column.to_pylist(), documents.within
@@ -371,9 +378,10 @@ class IncrementAdder:
                 self._uncommitted.popleft().result()
             future = self._opened.generation.submit_texts(
                 [ids[row] for row in rows],
-                [texts[row] for row in rows],
+                None if columns.textless else [texts[row] for row in rows],
                 [None] * len(rows),
                 None if groups is None else [groups[row] for row in rows],
+                None if documents.vectors is None else documents.vectors[rows],
                 generated=[named or own[row] is None for row in rows],
             )
             self._uncommitted.append(future)
@@ -407,6 +415,8 @@ class IncrementAdder:
             decided.witness[row] = answer.cluster
             decided.similarity[row] = 1.0 if answer.similarity is None else answer.similarity
             identical = was_written or (known is not None and known.identical)
+            if isinstance(answer, SignalAnswer) and answer.cosine is not None:
+                decided.cosine[row] = answer.cosine
             decided.flags[row] = EXACT * answer.exact | IDENTICAL * bool(identical)
         return SketchedChunk(
             {"lengths": raw_lengths(waiting.documents.texts), **decided.columns},
@@ -499,11 +509,12 @@ class DecidedRows:
             if block.start < self.sketches.first_new:
                 continue
             witness, flags = block.column("witness"), block.column("flags")
-            similarity = block.column("similarity")
+            similarity, cosine = block.column("similarity"), block.column("cosine")
             for exact in (0, EXACT):
                 chosen = np.flatnonzero((witness > 0) & ((flags & EXACT) == exact))
                 found = self._documents(witness[chosen])
-                verdicts.add(chosen + block.start, found, similarity[chosen], bool(exact))
+                removed = chosen + block.start
+                verdicts.add(removed, found, similarity[chosen], bool(exact), cosine[chosen])
             count += int(np.count_nonzero(flags & IDENTICAL))
         return count
 

@@ -505,7 +505,6 @@ class Index:
         >>> counts["kept"], counts["removed"]
         (1, 1)
         """
-        self._of_texts_alone("files", "give texts and vectors to add_batch")
         return add_increment(self._in_folder("an increment (-o)"), job, folder, progress)
 
     def remove(self, id: str) -> bool:

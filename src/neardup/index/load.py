@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from neardup.corpus.column_check import check_columns
 from neardup.corpus.columns import to_strings
@@ -29,7 +31,6 @@ from neardup.index.arrivals import SignatureCodec
 from neardup.index.settings import IndexSettings
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.validation import LONGEST_ID, is_valid_id
-from neardup.index.vector_settings import require_texts_alone
 from neardup.runtime import Progress, map_in_order
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 TOGETHER: Final = 4_096
 """The number of documents at which a batch is complete."""
 CHARACTERS: Final = 16 << 20
-"""The length of its texts at which a batch is complete."""
+"""The length of its texts, or the bytes of its vectors, at which a batch is complete."""
 UNDER_WAY: Final = 2
 """Commits that may be pending while the next documents are sketched."""
 BAD_ID: Final = f"the id is empty, has a NUL, or has more than {LONGEST_ID:,} bytes"
@@ -87,6 +88,8 @@ class DocumentBatch:
     texts: list[str] = field(default_factory=list)
     groups: list[str | None] = field(default_factory=list)
     """The group of each document; None for all if the index has no groups."""
+    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    """The vector of each document; empty if the index has none."""
     generated: list[bool] = field(default_factory=list)
     """Whether each id was made of the names of files and members, or of file and row."""
     rejected: list[tuple[str, str]] = field(default_factory=list)
@@ -98,7 +101,9 @@ class DocumentBatch:
 
     @property
     def complete(self) -> bool:
-        return len(self.ids) >= TOGETHER or sum(map(len, self.texts)) >= CHARACTERS
+        if len(self.ids) >= TOGETHER or sum(map(len, self.texts)) >= CHARACTERS:
+            return True
+        return sum(vector.nbytes for vector in self.vectors) >= CHARACTERS
 
     def append(self, file: InputFile, first_row: int, documents: Documents) -> None:
         """Append documents of a file; one without an id is called by its file and row."""
@@ -112,6 +117,8 @@ class DocumentBatch:
                 self.ids.append(name)
                 self.texts.append(text)
                 self.groups.append(group)
+                if documents.vectors is not None:
+                    self.vectors.append(documents.vectors[row])
                 self.generated.append(id is None or not file.row.has_columns)
             else:
                 self.rejected.append((name, reason))
@@ -120,16 +127,16 @@ class DocumentBatch:
         """Yield parts that have each id once, so that a document can replace an earlier one."""
         part, seen = DocumentBatch(rejected=self.rejected, stored=self.stored), set[str]()
         part.not_documents = self.not_documents
-        columns = (self.ids, self.texts, self.groups, self.generated)
-        for id, text, group, generated in zip(*columns, strict=True):
+        for row, id in enumerate(self.ids):
             if id in seen:
                 yield part
                 part, seen = DocumentBatch(), set()
             seen.add(id)
             part.ids.append(id)
-            part.texts.append(text)
-            part.groups.append(group)
-            part.generated.append(generated)
+            part.texts.append(self.texts[row])
+            part.groups.append(self.groups[row])
+            part.vectors += self.vectors[row : row + 1]
+            part.generated.append(self.generated[row])
         yield part
 
 
@@ -148,13 +155,12 @@ def fill(
     Args:
         index: The index.
         files: The files, in order.
-        columns: The columns of text, id and group.
+        columns: The columns of text, id, group and vector.
         progress: Receives the progress, in bytes.
         workers: Threads that read the files.
         replace: Replace documents that have the same id.
         strict: Raise RowError at the first document that can't be used.
     """
-    require_texts_alone(index.options, "files", "give texts and vectors to add_batch")
     counts, begun = LoadCounts(), time.perf_counter()
     first = FirstDocuments(index.spec)
     waiting: deque[tuple[Future[list[Answer]], int]] = deque()
@@ -181,7 +187,8 @@ def fill(
         counts.not_documents.update(batch.not_documents)
         future = index.submit(
             batch.ids,
-            batch.texts,
+            None if columns.textless else batch.texts,
+            vectors=None if columns.vectors is None else np.array(batch.vectors),
             replace=replace,
             within=batch.groups,
             generated=batch.generated,

@@ -175,15 +175,24 @@ def check_settings(
     options: dict[str, Any],
     keep_texts: bool | None,
     within: str | None,
+    dimension: int | None,
 ) -> None:
     """Raise the errors of `OpenIndex.open` that need no documents, in a moment; write nothing."""
     if folder.read_generations(path) is None:
-        new_settings(None, key, options, keep_texts=bool(keep_texts), within=within or "")
+        new_settings(
+            None,
+            key,
+            options,
+            keep_texts=bool(keep_texts),
+            within=within or "",
+            dimension=dimension,
+        )
         return
     with folder.locked(path):
         name = folder.require_index(path).current
         with opened_store(path, name, read_only=True) as (store, settings):
-            require_settings(path, settings, None, key, options, keep_texts, within)
+            others = require_vectors(settings.options, options, dimension)
+            require_settings(path, settings, None, key, others, keep_texts, within)
             store.close()
 
 

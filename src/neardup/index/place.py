@@ -76,11 +76,12 @@ def check_settings(
     options: dict[str, Any],
     keep_texts: bool | None,
     within: str | None,
+    dimension: int | None = None,
 ) -> None:
     """Raise the errors of `Index.open` that need no documents, in a moment; write nothing."""
     if is_redis(place):
         address = RedisAddress.parse(str(place))
-        open_servers.check_settings(address, key, options, keep_texts, within)
+        open_servers.check_settings(address, key, options, keep_texts, within, dimension)
     else:
         refuse_url(place)
-        open_index.check_settings(Path(place), key, options, keep_texts, within)
+        open_index.check_settings(Path(place), key, options, keep_texts, within, dimension)

@@ -17,7 +17,7 @@ from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_option
 from neardup.option_table import options_of as rows_of
 from neardup.options import Distinguish, Options, Strip, parse_distinguish, with_preset
 from neardup.sketch.centre import VectorCentre, require_centre
-from neardup.spec import KEYED, STRIPS, Spec, check_whole
+from neardup.spec import KEYED, STRIPS, Spec, check_whole, join_masks
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 from neardup.vector_signal import VectorSignal
@@ -162,7 +162,7 @@ def options_of(spec: Spec, point: dict[str, Any]) -> Options:
     if VECTORS in given:
         given[VECTORS] = VectorSignal.of_stated(given[VECTORS])
     distinguish = parse_distinguish(given.pop(DISTINGUISH, None) or None)
-    strip = Strip(html=spec.strip == "html")
+    strip = Strip(spec.strip)
     return Options(spec=spec, strip=strip, distinguish=distinguish, **given)
 
 
@@ -338,17 +338,20 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         "ignored": current.ignored,
         "weights": current.weights,
         "vectors": current.vectors,
+        "mask": current.mask,
     }
     if named.get("sketch", current.sketch) != current.sketch:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}
     if named.get("family", current.family) != current.family:
         base["bits"] = None
     base |= {rows_of(SpecOptions)[name].spec_field or name: value for name, value in named.items()}
+    base["mask"] = join_masks(base["mask"])
     if not isinstance(base["strip"], str):
         base["strip"] = ",".join(base["strip"])
     if base["strip"] not in STRIPS:
         raise ParameterError(
-            f"strip {base['strip']!r} is not possible here: html takes out markup, '' nothing; "
+            f"strip {base['strip']!r} is not possible here: html or html:main takes out "
+            "markup, '' nothing; "
             "frequent lines are counted over all documents, and an index never has all"
         )
     if key is not None and base["hash"] != KEYED:

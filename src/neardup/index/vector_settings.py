@@ -57,15 +57,20 @@ def lay_out_index(options: Options, dimension: int | None) -> tuple[Options, Vec
     dimension = check_whole("dimension", dimension, 1, MOST_NUMBERS)
     if not signal.finds:
         return VectorLayout().apply(options, dimension), VectorCentre()
-    centre = VectorCentre(_find_centre(signal.centre, dimension))
+    centre = VectorCentre(find_centre(signal.centre, dimension))
     planes = signal.planes or plan_by_angle(signal.threshold, options.recall)
     # The digest of the centre is in the specification; where it came from counts no more.
     nameless = replace(options, vectors=replace(signal, centre=None))
     return VectorLayout(PlaneCurve(planes), centre).apply(nameless, dimension), centre
 
 
-def _find_centre(given: str | None, dimension: int) -> NDArray[np.int16]:
-    """Return the centre that is given: none, an .npy file, or the folder of a finished run."""
+def find_centre(given: str | None, dimension: int) -> NDArray[np.int16]:
+    """Return the centre that is given: none, an .npy file, or the folder of a finished run.
+
+    Args:
+        given: What is given; None for none.
+        dimension: The numbers of a vector.
+    """
     name = NO_CENTRE if given is None else str(given)
     if name == NO_CENTRE or not Path(name).is_dir():
         return read_centre(name, dimension)
@@ -113,7 +118,7 @@ def require_vectors(
         ]
         stated = existing.spec.vectors.partition(":")[2]
         if signal.centre is not None:
-            digest = digest_centre(_find_centre(signal.centre, existing.spec.dimension))
+            digest = digest_centre(find_centre(signal.centre, existing.spec.dimension))
             if digest != stated:
                 wrong.append(f"the centre {stated}, not {digest}")
     if wrong:

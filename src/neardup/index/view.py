@@ -154,6 +154,8 @@ class View:
         if not numbers:
             raise ValueError("no documents to judge")
         signatures = self.store.blobs("signatures", numbers)
+        if len(signatures) < len(numbers):
+            raise TablesBehind
         keys, compared, apart = self.codec.unpack([signatures[number] for number in numbers])
         content = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, 2)
         return Arrivals(content, keys, compared, self._stored_sets(numbers), apart=apart)
@@ -161,6 +163,8 @@ class View:
     def _stored_sets(self, numbers: Sequence[int]) -> Ragged | None:
         sets = self.shingles(numbers)
         if len(sets) < len(numbers):
+            if self.options.vectors is not None:  # nothing is compared without these
+                raise TablesBehind
             return None
         rows = [np.frombuffer(sets[number], np.uint64) for number in numbers]
         sizes = np.array([len(row) for row in rows], np.int64)

@@ -85,6 +85,7 @@ KERNELS = {
         "span_hashes",
         "without_parts",
     ),
+    "masks": ("mask_spans",),
     "numbers": ("number_rows",),
     "minhash": (
         "add_keys",

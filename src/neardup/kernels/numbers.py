@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.kernels.characters import DROPPED, WORD, U, decode, entry
-from neardup.kernels.compile import I64, U8, U16, U32, inner, kernel
+from neardup.kernels.compile import I64, U8, U16, U32, kernel, uncounted
 
 ZERO, NINE, BLANK, NO_DIGIT = 48, 57, 32, -1
 
 
-@inner
+@uncounted
 def digit_value(code, zeros):
     """Return the value of a decimal digit, NO_DIGIT for other characters.
 

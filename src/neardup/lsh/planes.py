@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.errors import ParameterError
 from neardup.formatting import format_count
-from neardup.lsh.angles import Surroundings
+from neardup.lsh.angles import Agreements, Surroundings
 from neardup.lsh.curve import BELOW_ONE, Meeting
 from neardup.spec import check_whole, suggest_share
 
@@ -327,8 +327,9 @@ def plan_planes(
         )
     if best.is_opposite:
         raise ParameterError(
-            f"all of these vectors are nearer to each other than a cosine of {threshold:g}: around "
-            f"their mean it would need {best}: use a higher cosine, or --centre none"
+            f"nearly all of these vectors are nearer to each other than a cosine of {threshold:g}, "
+            f"and duplicates by it; around their mean it would need {best}: use a higher cosine, "
+            "or --centre none, which finds them"
         )
     if best.is_quadratic:
         raise ParameterError(
@@ -351,20 +352,37 @@ def _best(
     around = Surroundings.measure(counts.sample, centre, threshold)
     similar, best = around.at(threshold), None
     for rows in range(1, MOST_ROWS + 1):
-        low, high = 0, (most or MOST_PLANES) // rows
-        if not high or similar.meet(high, rows) < recall:
+        bands = fewest_bands(similar, recall, rows, most)
+        if bands is None:
             break  # nor would bands of more rows
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = similar.meet(middle, rows) >= recall
-            low, high = (low, middle) if enough else (middle, high)
-        planes = Planes(high, rows)
+        planes = Planes(bands, rows)
         plan = PlanePrediction(planes, threshold, around, counts.documents, centre.size)
         if best is None or plan.seconds < best.seconds:
             best = plan
         elif plan.key_seconds > best.seconds:
             break  # more rows need more bands
     return best
+
+
+def fewest_bands(
+    similar: Agreements, recall: float, rows: int, most: int | None = None
+) -> int | None:
+    """Return the fewest bands of so many planes that reach the recall; None if none do.
+
+    Args:
+        similar: In how many signs pairs at the threshold agree.
+        recall: The share of them that must share a bucket.
+        rows: The planes of a band.
+        most: The most planes; None for as many as there can be.
+    """
+    low, high = 0, (most or MOST_PLANES) // rows if 1 <= rows <= MOST_ROWS else 0
+    if not high or similar.meet(high, rows) < recall:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = similar.meet(middle, rows) >= recall
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def _suggest_cosine(

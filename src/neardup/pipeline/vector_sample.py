@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from neardup.pipeline.disk_estimate import read_samples
 from neardup.pipeline.job import Job
 from neardup.vector_layout import CountedVectors, VectorLayout, lay_out_vectors
 
+FEW: Final = 512
+"""Vectors by which the disk space is estimated: the work of a plan grows with their square."""
+
 
 @dataclass(frozen=True)
 class VectorSample:
@@ -28,36 +32,43 @@ class VectorSample:
         counted: The vectors.
         dimension: The numbers of each.
         documents: The estimated number of documents of the inputs.
+        stored: The bytes of a document in these, on average.
     """
 
     counted: CountedVectors
     dimension: int
     documents: float
+    stored: float
 
     @classmethod
-    def read(cls, shards: Sequence[Shard], columns: Columns) -> VectorSample | None:
+    def read(
+        cls, shards: Sequence[Shard], columns: Columns, most: int = SAMPLED
+    ) -> VectorSample | None:
         """Read vectors from all over the inputs; None if there are none that can be read yet.
 
         Args:
             shards: The shards of the inputs.
             columns: Their columns, with the dimension of the vectors if it is known.
+            most: The most vectors.
         """
         if columns.vectors is None or columns.dimension is None:
             return None
-        counted = CountedVectors()
+        counted, stored = CountedVectors(), sum(shard.stored for shard in shards)
         if columns.vector_column is None:
             file = VectorFile.open(columns.vectors)
-            places = np.linspace(0, len(file) - 1, min(len(file), SAMPLED)).astype(np.int64)
+            places = np.linspace(0, len(file) - 1, min(len(file), most)).astype(np.int64)
             counted.add_rows(convert_matrix(file[places], columns.dimension).matrix)
-            return cls(counted, columns.dimension, len(file)) if counted.counts.documents else None
-        rows = read = 0
-        for sample in read_samples(shards):
-            counted.add(sample.documents)
-            rows, read = rows + len(sample.documents), read + sample.stored
+            documents = float(len(file))
+        else:
+            samples = list(read_samples(shards))
+            for sample in samples:
+                if sample.documents.vectors is not None:
+                    counted.add_rows(sample.documents.vectors[: -(-most // len(samples))])
+            rows = sum(len(sample.documents) for sample in samples)
+            documents = rows * stored / max(sum(sample.stored for sample in samples), 1)
         if not counted.counts.documents:
             return None
-        stored = sum(shard.stored for shard in shards)
-        return cls(counted, columns.dimension, rows * stored / max(read, 1))
+        return cls(counted, columns.dimension, documents, stored / documents)
 
     @property
     def sampled(self) -> int:
@@ -104,7 +115,7 @@ class SampledLayout:
         return self.layout.apply(options, self.sample.dimension)
 
 
-def sample_layout(job: Job, shards: Sequence[Shard]) -> SampledLayout | None:
+def sample_layout(job: Job, shards: Sequence[Shard], most: int = SAMPLED) -> SampledLayout | None:
     """Return the planes that a run would have by a sample; None if that is not known before.
 
     Raises `ParameterError` where the vectors of all inputs, if they are like these, would be
@@ -113,10 +124,11 @@ def sample_layout(job: Job, shards: Sequence[Shard]) -> SampledLayout | None:
     Args:
         job: The job, with the dimension of its vectors.
         shards: The shards of its inputs.
+        most: The most vectors to read.
     """
     if job.options.vectors is None or job.against or job.stored:
         return None
-    sample = VectorSample.read(shards, job.columns)
+    sample = VectorSample.read(shards, job.columns, most)
     return None if sample is None else sample.lay_out(job.options)
 
 
@@ -128,5 +140,5 @@ def expect_layout(job: Job, shards: Sequence[Shard]) -> SampledLayout | None:
         shards: The shards of its inputs.
     """
     with suppress(ParameterError):
-        return sample_layout(job, shards)
+        return sample_layout(job, shards, FEW)
     return None

@@ -55,6 +55,12 @@ class Costs:
     keep                writing a MB of kept files
     lookup              looking up and adding a document in one table of an index (MinHashLSH)
     verify              comparing a pair in an index
+    number              reading a number of a vector
+    counting            reading and counting it in the pass before
+    sign                a number of a vector for the sign by one plane
+    plane_key           banding a vector, per band of planes
+    met                 a pair that planes found: sorting, merging and deciding it, in all rounds
+    cosine              a number of the two vectors of a compared pair
     efficiency          speed per core of several cores, relative to one core
     disk                bytes per second, read or written, where files don't fit into memory
     source              where the figures come from, for people
@@ -80,6 +86,12 @@ class Costs:
     keep: float = 7e-4
     lookup: float = 2e-6
     verify: float = 1e-6
+    number: float = 3.5e-8
+    counting: float = 1e-7
+    sign: float = 1e-11
+    plane_key: float = 3e-8
+    met: float = 6e-7
+    cosine: float = 6e-10
     efficiency: float = 0.8
     disk: float = 1e9
     source: str = f"stored figures, of {MEASURED_ON}"
@@ -210,6 +222,12 @@ def correct_costs(
                 "keep",
                 "lookup",
                 "verify",
+                "number",
+                "counting",
+                "sign",
+                "plane_key",
+                "met",
+                "cosine",
             )
         },
         source=f"measured here with {count:,} documents on {workers} cores",

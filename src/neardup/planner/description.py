@@ -139,6 +139,9 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "slots": lambda value: f"{value:,.0f} slots",
     "lookups": lambda value: f"{value:,.0f} lookups",
     "precision": lambda value: f"precision {value:.4f}",
+    "bands": lambda value: format_count(int(value), "band"),
+    "in vain": lambda value: f"{format_number(value)} pairs a document in vain",
+    "seconds": lambda value: f"{format_duration(value)} of one core",
 }
 """The format of each figure of a rejected value."""
 
@@ -158,30 +161,27 @@ def describe_requirements(plan: Plan) -> str:
         what, cores = "a run over files on Spark", f"executors of {cores}"
     elif plan.redis is not None:
         what = "an index on Redis"
-    limits = [f"recall {sla.recall:g} at {sla.threshold:g}"]
+    at = f"{sla.threshold:g}"
+    of = f"{sla.shingles:,.0f} shingles and {format_bytes(sla.size)}"
+    if plan.is_of_vectors and plan.vectors is not None:
+        at, of = f"cosine {at}", f"{plan.vectors.dimension:,} numbers"
+    limits = [f"recall {sla.recall:g} at {at}"]
     limits += [] if sla.precision is None else [f"precision {sla.precision:g}"]
     limits += [] if sla.memory is None else [f"{format_bytes(sla.memory)} of memory"]
     limits += [] if sla.disk is None else [f"{format_bytes(sla.disk)} of disk"]
     limits += [] if sla.rate is None else [describe_rate(sla).rstrip(",")]
-    return (
-        f"{sla.documents:,} documents of {sla.shingles:,.0f} shingles and "
-        f"{format_bytes(sla.size)}, "
-        f"{what}: {', '.join(limits)}, {cores}"
-    )
+    return f"{sla.documents:,} documents of {of}, {what}: {', '.join(limits)}, {cores}"
 
 
 def describe_prediction(plan: Plan) -> list[str]:
     """Return the operating point and its prediction, a line each."""
     predicted = plan.predicted
-    width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices)
     cost = _describe_machine(plan) if plan.spark is None else describe_cluster(plan.spark)
     if plan.redis is not None:
         cost = [*describe_servers(plan.redis), ("beside", _describe_folder(plan))]
     lines = [
-        (
-            "point",
-            f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} verification",
-        ),
+        ("point", _describe_point(plan)),
+        *_describe_vectors(plan),
         ("recall", f"{predicted.recall:.4f} at the threshold{_above(predicted.recall_above)}"),
         ("precision", f"{predicted.precision:.4f}"),
         (
@@ -193,6 +193,30 @@ def describe_prediction(plan: Plan) -> list[str]:
         *plan.sources.items(),
     ]
     return [f"{name:<11}{text}" for name, text in lines]
+
+
+def _describe_point(plan: Plan) -> str:
+    """Return the operating point of texts; of vectors alone, how these are compared."""
+    if plan.is_of_vectors:
+        return f"cosines of the vectors, {plan.choices[0].value}"
+    width, slots, scheme, bands, _, verification = (choice.value for choice in plan.choices[:6])
+    return f"{scheme}, {slots} slots of {width}, {bands} bands, {verification} verification"
+
+
+def _describe_vectors(plan: Plan) -> list[tuple[str, str]]:
+    """Return what vectors decide beside texts."""
+    one = plan.vectors
+    if one is None or plan.is_of_vectors:
+        return []
+    if one.planes is None:
+        return [("vectors", f"veto pairs below cosine {one.cosine:g}")]
+    return [
+        (
+            "vectors",
+            f"{plan.choices[-1].value}: recall {one.recall:.4f} at cosine {one.cosine:g}, "
+            f"{format_number(one.compared or 0.0)} pairs a document compared in vain",
+        )
+    ]
 
 
 def _describe_machine(plan: Plan) -> list[tuple[str, str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from neardup.formatting import format_bytes, format_duration, format_large_number, format_number
 from neardup.lsh.curve import Curve
+from neardup.lsh.planes import Planes, fewest_bands
 from neardup.planner.prediction import (
     Prediction,
     chance_collision_rate,
@@ -21,6 +22,7 @@ from neardup.planner.search import (
     find_missed,
     least_slots,
 )
+from neardup.planner.vector_plan import PlannedVectors
 
 WIDE, NARROW = 64, 1
 
@@ -45,7 +47,7 @@ class Choice:
     """One parameter of an operating point.
 
     Attributes:
-        name: The parameter: slot width, slots, scheme, bands, tables or verification.
+        name: The parameter: slot width, slots, scheme, bands, tables, verification or planes.
         value: The chosen value, as people read it.
         reason: Why it was chosen.
         rejected: Other values, with their figures and why they were not chosen.
@@ -59,6 +61,9 @@ class Choice:
 
 def explain_choices(search: Search, solution: Solution) -> list[Choice]:
     """Return one choice for each parameter, in the order in which they depend on one another."""
+    planes = explain_planes(search.vectors)
+    if search.vectors is not None and search.vectors.are_all:
+        return planes
     return [
         _width(search, solution),
         _slots(search, solution),
@@ -66,6 +71,7 @@ def explain_choices(search: Search, solution: Solution) -> list[Choice]:
         _bands(search, solution),
         _tables(search, solution),
         _verification(search, solution),
+        *planes,
     ]
 
 
@@ -321,6 +327,8 @@ def _tables(search: Search, solution: Solution) -> Choice:
 def _verification(search: Search, solution: Solution) -> Choice:
     """Explain how candidates are verified: exactly, unless the shingles don't fit."""
     options = solution.options
+    if search.vectors is not None:
+        return Choice("verification", "exact", "vectors are compared exactly, and so are texts")
     other = "estimate" if options.verify == "exact" else "exact"
     alternative = search.at(
         options.spec.slots, solution.bits, options.spec.sketch, other, options.curve.parts[0]
@@ -340,3 +348,34 @@ def _verification(search: Search, solution: Solution) -> Choice:
     if search.fixed.verify is not None:
         reason, why = f"as given: {reason}", "not asked for"
     return Choice("verification", options.verify, reason, [RejectedValue(other, figures, why)])
+
+
+def explain_planes(vectors: PlannedVectors | None) -> list[Choice]:
+    """Explain the bands of planes, if vectors find candidates.
+
+    Args:
+        vectors: The vectors of the plan.
+    """
+    if vectors is None or (found := vectors.found) is None:
+        return []
+    rejected = []
+    for rows in (found.planes.rows - 3, found.planes.rows + 3):
+        bands = fewest_bands(found.around.at(found.threshold), found.recall, rows)
+        if bands is None:
+            continue
+        other = replace(found, planes=Planes(bands, rows))
+        figures = {"in vain": other.compared, "seconds": other.seconds}
+        why = "compares more" if rows < found.planes.rows else "needs more keys"
+        rejected.append(RejectedValue(str(other.planes), figures, f"finds as much, and {why}"))
+    is_given = vectors.signal.planes is not None
+    reason = "as given" if is_given else "the least work that finds enough"
+    return [
+        Choice(
+            "planes",
+            str(found.planes),
+            f"{reason}, by {vectors.layout.sample.sampled:,} sampled vectors: {found.recall:.4f} "
+            f"of the pairs at cosine {found.threshold:g}; {format_number(found.compared)} pairs a "
+            f"document are compared in vain, {format_duration(found.seconds)} of one core",
+            rejected,
+        )
+    ]

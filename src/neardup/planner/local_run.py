@@ -93,19 +93,27 @@ class LocalRun:
         count, cores, bands = sla.documents, costs.cores(sla.cores), self.options.hash_tables.count
         hashes, keys, workers = self._slices
         buckets = count * (A_MEMBER * load.members + A_BUCKET * load.buckets)
-        slots = spec.width // 8 * self.options.curve.slots
+        slots = spec.planes / 8
+        slots += 0 if spec.of_vectors else spec.width // 8 * self.options.curve.slots
         banded = 8 * bands if self._storage.keys_only else slots
         deciding = costs.set * self.set_bytes / MB + count * (
-            costs.pair * load.compared + costs.member * load.members
+            costs.pair * (load.compared - load.met_by_planes)
+            + costs.met * load.met_by_planes
+            + costs.member * (load.members - load.members_of_planes)
         )
-        sketching = costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
+        planes = self.options.vectors.tables.count if spec.planes and self.options.vectors else 0
+        banding = costs.band * (bands - planes) + costs.plane_key * planes
+        sketched = self._vector_work
+        if not spec.of_vectors:
+            sketched += costs.sketch(spec.sketch, spec.slots, sla.shingles, sla.size)
+        read = self._text * (2 if spec.planes else 1)
         return (
             StageCost("start", costs.start, costs.start_work, 0, 0, costs.base),
-            self._stage("sketch", count * sketching, cores, self._text, self._sketches),
+            self._stage("sketch", count * sketched, cores, read, self._sketches),
             self._stage("rank", costs.rank * count * hashes, 1, 20 * count * hashes, 0),
             self._stage(
                 "band",
-                costs.band * count * bands * keys,
+                banding * count * keys,
                 costs.cores(workers),
                 banded * count * keys,
                 buckets,
@@ -140,7 +148,16 @@ class LocalRun:
     @property
     def compare_work(self) -> float:
         """Seconds of one core for comparing the pairs, which cores share."""
-        return self.sla.documents * self.costs.compare * self.workload.compared
+        costs, load, spec = self.costs, self.workload, self.options.spec
+        each = costs.cosine * spec.dimension + (0.0 if spec.of_vectors else costs.compare)
+        return self.sla.documents * load.compared * each
+
+    @property
+    def _vector_work(self) -> float:
+        """Seconds of one core until a document's vector is counted, read and sketched."""
+        spec, costs = self.options.spec, self.costs
+        each = costs.number + costs.sign * spec.planes + (costs.counting if spec.planes else 0.0)
+        return spec.dimension * each
 
     # -- bytes ----------------------------------------------------------------------------------
 
@@ -207,7 +224,7 @@ class LocalRun:
     def sketch_memory(self) -> float:
         """Bytes while sketching: copies of a block of sketches, chunks in work and in the queue."""
         count, workers, stored = self.sla.documents, self.sla.cores, self.workload.stored
-        each = self.options.spec.slots * self.options.spec.width // 8 + BESIDES + self.workload.id
+        each = self._storage.full_size + BESIDES + self.workload.id
         waiting = (AHEAD + 1) * workers + 1 if workers > 1 else 1
         held = COPIES * min(count, BLOCK_ROWS) + min(waiting * CHUNK / stored, count)
         return self.costs.base + each * held + A_THREAD * min(workers, count * stored / CHUNK)

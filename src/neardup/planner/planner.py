@@ -32,7 +32,13 @@ from neardup.formatting import (
     parse_number,
 )
 from neardup.keyword_arguments import takes_options
-from neardup.option_table import PlanOptions, default_of, given_options
+from neardup.option_table import (
+    PlanOptions,
+    VectorOptions,
+    default_of,
+    given_options,
+    options_of,
+)
 from neardup.options import Options
 from neardup.pipeline.backends.engine import ENGINES
 from neardup.planner import costs as measuring
@@ -51,9 +57,16 @@ from neardup.planner.spark_cluster import (
 )
 from neardup.planner.spark_run import SparkRun
 from neardup.planner.unmet_limits import UnmetLimit, find_problems, note_comparisons
+from neardup.planner.vector_plan import (
+    PlannedVectors,
+    VectorPlan,
+    sample_vectors,
+    take_planned_signal,
+)
 from neardup.planner.workload import SampledCorpus, Workload, assume_workload, scale_workload
 from neardup.runtime import SILENT, Progress
 from neardup.spec import check_choice, check_whole
+from neardup.vector_signal import ALONE
 
 LOCAL, SPARK, REDIS = PLANNED = (*ENGINES, "redis")
 """What a plan can be for: the engines of a run, and servers of an index."""
@@ -77,6 +90,7 @@ class Plan:
         notes: Warnings that are not failures.
         spark: The size of the cluster with `engine="spark"`, else None.
         redis: The servers with `engine="redis"`, else None.
+        vectors: What is planned for vectors, a `VectorPlan`; None if there are none.
 
     >>> from neardup import plan
     >>> planned = plan("1M", memory="8GB", cores=4, calibrate=False)
@@ -95,11 +109,17 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     spark: ClusterSize | None = None
     redis: RedisSize | None = None
+    vectors: VectorPlan | None = None
 
     @property
     def met(self) -> bool:
         """Whether all requirements are met."""
         return not self.problems
+
+    @property
+    def is_of_vectors(self) -> bool:
+        """Whether documents are compared by their vectors alone."""
+        return self.vectors is not None and self.vectors.role == ALONE
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole plan as JSON values; figures that are not known are null."""
@@ -117,6 +137,8 @@ class Plan:
             record["spark"] = asdict(self.spark)
         if self.redis is not None:
             record["redis"] = asdict(self.redis)
+        if self.vectors is not None:
+            record["vectors"] = asdict(self.vectors)
         return _finite(record)  # type: ignore[no-any-return]
 
     @property
@@ -198,7 +220,8 @@ def plan(
     Args:
         documents: The number of documents; by default that of the sample's files.
         sample: Files of the corpus, or of a similar one, on which shingles, bytes and duplicates
-            are measured. Without it, documents are assumed to be like pages of manuals.
+            are measured. Without it, documents are assumed to be like pages of manuals. Vectors
+            can only be planned by a sample.
         text: The column of the texts in the sample's files.
         shingles: Distinct shingles of a document, on average; by default derived from `bytes`,
             else 300.
@@ -239,11 +262,16 @@ def plan(
     on_spark, on_redis = engine == SPARK, engine == REDIS
     input_options, fixed_options = split_options(options)
     decided = given_options(fixed_options)
+    paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
+    is_for_files = purpose != "index" and (rate is None or purpose == "files")
+    signal = take_planned_signal(decided, engine, is_for_files, bool(paths))
+    alone = signal is not None and signal.role == ALONE
     threshold = decided.pop("threshold", default_of("threshold"))
+    if signal is not None and alone:
+        threshold = signal.threshold
     recall = decided.pop("recall", default_of("recall"))
     fixed = FixedOptions(**decided)
     cores = (CORES if on_spark else cpu_count() or 1) if cores is None else cores
-    paths = [sample] if isinstance(sample, (str, Path)) else list(sample)
     files, columns = InputFiles(), Columns(text=join_names(text))
     if paths:
         files = find_inputs(paths, **input_options)
@@ -278,34 +306,57 @@ def plan(
         )
     if on_redis and sla.purpose == "files":
         raise ParameterError("Redis servers have an index: leave out files, or plan with spark")
-    sampled = None
-    if files:
+    sampled = vectors = None
+    if files and not alone:
         sampled = sample_corpus(
             files, columns, fixed, sample_size, seed, cores, progress, threshold
         )
         sla = fill_from_sample(sla, sampled, documents is None, shingles is None, bytes is None)
+    if signal is not None:
+        seen = sample_vectors(files, columns, signal)
+        if alone:
+            count = round(seen.documents) if documents is None else sla.documents
+            sla = replace(sla, documents=max(count, 1), size=seen.stored)
+        vectors = PlannedVectors.of(signal, seen, recall, sla.documents)
     if within is not None:
         sla = replace(sla, rate=sla.documents / (3600 * within))
     # Limits of an executor or a server are no limits of a single machine: as many as it takes.
     many = on_spark or on_redis
     chosen_for = replace(sla, memory=None, disk=None, rate=None) if many else sla
-    search = Search(chosen_for, fixed, Predictor(chosen_for, Costs(), _workloads(sla, sampled)))
+    predict = Predictor(chosen_for, Costs(), _workloads(sla, sampled, vectors))
+    search = Search(chosen_for, fixed, predict, vectors)
     if calibrate:
         progress.say("measuring this machine, a few seconds")
-        texts = (
-            measuring.read_texts(files, columns)
-            if files
-            else measuring.random_texts(sla.shingles, sla.size)
-        )
-        solution = search.run()
-        costs = measuring.measure_costs(
-            texts, solution.options, solution.point, sla.shingles, min(cores, cpu_count() or 1)
-        )
+        costs = _measure_costs(search, [] if alone else files, columns)
         search = replace(search, predict=replace(search.predict, costs=costs))
     planned = make_plan(search, sampled)
     if on_redis:
         return plan_servers(planned, sla, search.predict)
     return plan_cluster(planned, sla, search.predict) if on_spark else planned
+
+
+def _measure_costs(search: Search, files: Sequence[InputFile], columns: Columns) -> Costs:
+    """Measure this machine by texts, also for vectors: the costs of these follow from theirs.
+
+    Args:
+        search: The search with stored costs.
+        files: The files of texts; texts are made up without any.
+        columns: Their columns.
+    """
+    sla, options, point = search.sla, Options.of(), dict[str, Any]()
+    texts = measuring.random_texts(sla.shingles, sla.shingles * BYTES_OF_A_SHINGLE)
+    if search.vectors is None or not search.vectors.are_all:
+        solution = search.run()
+        options = solution.options.of_texts
+        of_vectors = options_of(VectorOptions)
+        point = {name: value for name, value in solution.point.items() if name not in of_vectors}
+        texts = (
+            measuring.read_texts(files, columns)
+            if files
+            else measuring.random_texts(sla.shingles, sla.size)
+        )
+    cores = min(sla.cores, cpu_count() or 1)
+    return measuring.measure_costs(texts, options, point, sla.shingles, cores)
 
 
 def plan_cluster(local: Plan, sla: Sla, predict: Predictor) -> Plan:
@@ -355,14 +406,20 @@ def make_plan(search: Search, sampled: SampledCorpus | None = None) -> Plan:
         find_problems(search, solution),
         {
             "costs": search.predict.costs.source,
-            "documents": _describe_source(sampled, search.sla),
+            "documents": _describe_source(sampled, search.sla, search.vectors),
         },
         note_comparisons(search, solution),
+        vectors=None if search.vectors is None else search.vectors.described,
     )
 
 
-def _describe_source(sampled: SampledCorpus | None, sla: Sla) -> str:
+def _describe_source(
+    sampled: SampledCorpus | None, sla: Sla, vectors: PlannedVectors | None = None
+) -> str:
     """State what the figures of the documents are based on."""
+    if sampled is None and vectors is not None:
+        seen = format_count(vectors.layout.sample.sampled, "sampled vector")
+        return f"{seen} say how many compare in vain; a tenth is assumed to be removed"
     if sampled is None:
         return (
             "assumed to be like pages of manuals: a tenth is removed, and others meet as often as "
@@ -429,8 +486,15 @@ def _sizes(shingles: float | str | None, size: float | str | None) -> dict[str, 
     return {"shingles": count, "size": count * BYTES_OF_A_SHINGLE}
 
 
-def _workloads(sla: Sla, sampled: SampledCorpus | None) -> Callable[[Options], Workload]:
+def _workloads(
+    sla: Sla, sampled: SampledCorpus | None, vectors: PlannedVectors | None = None
+) -> Callable[[Options], Workload]:
     """Return a function that gives the workload at an operating point, each computed once."""
+    if vectors is not None and vectors.are_all:
+        return cache(lambda _: vectors.work_alone(sla.size))
+    if vectors is not None:
+        of_texts = _workloads(sla, sampled)
+        return lambda options: vectors.add_work(of_texts(options.of_texts), sla.shingles)
     if sampled is None:
         return cache(lambda options: assume_workload(sla, options))
     times = max(sla.documents / sampled.documents, 1.0)

@@ -182,7 +182,7 @@ class Prediction:
         recall_above: The share of all pairs at or above the threshold that are found; with
             `verify="estimate"`, those that the estimate lets pass. NaN if there are none.
         precision: The share of the reported duplicates that are duplicates.
-        error: The standard error of an estimate at the threshold.
+        error: The standard error of an estimate at the threshold; NaN of vectors alone.
         compared: Pairs that are compared, per document.
         false: Those of them that are below the threshold, per document.
         memory: Bytes of memory at the peak.
@@ -250,6 +250,15 @@ class Predictor:
         )
 
     def _quality(self, options: Options, workload: Workload) -> dict[str, Any]:
+        if options.spec.of_vectors:
+            return {
+                "recall": options.meeting.probability(options.threshold),
+                "recall_above": math.nan,
+                "precision": 1.0,
+                "error": math.nan,
+                "compared": workload.compared,
+                "false": workload.false,
+            }
         threshold, slots, bits = options.threshold, options.spec.slots, stored_bits(options)
         judged = None
         if options.verify == "estimate":
@@ -309,9 +318,11 @@ class Predictor:
 
 
 def stored_bytes(options: Options) -> int:
-    """Return the bytes of a document's stored slots."""
+    """Return the bytes of a document's stored slots, and of the signs of its vector."""
     spec = options.spec
-    return packed_size(spec) if spec.narrow else spec.slots * spec.width // 8
+    if spec.of_vectors:
+        return spec.planes // 8
+    return packed_size(spec) if spec.narrow else spec.slots * spec.width // 8 + spec.planes // 8
 
 
 def stored_bits(options: Options) -> int:

@@ -18,6 +18,7 @@ from neardup.options import Options
 from neardup.pipeline.stages.rank import MAX_DOCUMENTS
 from neardup.planner.prediction import Prediction, Predictor
 from neardup.planner.requirements import FULL, MOST_SLOTS, VERIFIED, WIDTHS, FixedOptions, Sla
+from neardup.planner.vector_plan import PlannedVectors
 
 SLOTS: Final = 128
 FEWEST_SLOTS: Final = 16
@@ -56,14 +57,19 @@ class Search:
     sla       the requirements
     fixed     options that the caller has fixed
     predict   predicts quality and cost of an operating point
+    vectors   the vectors of the documents, which are in every operating point
     """
 
     sla: Sla
     fixed: FixedOptions
     predict: Predictor
+    vectors: PlannedVectors | None = None
 
     def run(self) -> Solution:
         """Return the first solution that misses nothing, with more slots if it takes too long."""
+        if self.vectors is not None and self.vectors.are_all:
+            options, point = self.vectors.at({"recall": self.sla.recall})
+            return Solution(options, self.predict(options), point)
         first = self._first()
         if self.fixed.slots is not None or find_missed(self.sla, first.predicted):
             return first
@@ -103,7 +109,10 @@ class Search:
         """Yield verification, slots, bits and sketch, in order of preference."""
         fixed, first = self.fixed, self.slots
         narrow = WIDTHS if fixed.bits is None else (fixed.bits,)
-        for verify in VERIFIED if fixed.verify is None else (fixed.verify,):
+        verified = VERIFIED if fixed.verify is None else (fixed.verify,)
+        if self.vectors is not None:  # which are compared exactly, beside whole slots
+            narrow, verified = narrow[:1], verified[:1]
+        for verify in verified:
             # A better estimate needs more slots, and so does a rate: steeper bands are faster. If
             # memory is short, fewer are better than none.
             steeper = verify == "estimate" or self.sla.rate is not None
@@ -159,7 +168,10 @@ class Search:
             "verify": verify,
         }
         point = {name: value for name, value in point.items() if value is not None}
-        options = Options.of(**point)
+        if self.vectors is None:
+            options = Options.of(**point)
+        else:
+            options, point = self.vectors.at(point)
         return Solution(options, self.predict(options), point)
 
 

@@ -58,6 +58,8 @@ def find_problems(search: Search, solution: Solution) -> list[UnmetLimit]:
 def note_comparisons(search: Search, solution: Solution) -> list[str]:
     """Return a warning if too many documents that are not similar are compared."""
     options, documents = solution.options, search.sla.documents
+    if search.vectors is not None:
+        return []  # planes that would compare too many pairs are refused
     rows = min(part.rows for part in options.curve.parts)
     if rows > FLAT or documents <= FEW_DOCUMENTS:
         warning = warn_of_comparisons(options, documents, solution.predicted.false)
@@ -71,6 +73,8 @@ def note_comparisons(search: Search, solution: Solution) -> list[str]:
 
 def _recall(search: Search, solution: Solution) -> UnmetLimit:
     """Describe a missed recall."""
+    if search.vectors is not None and search.vectors.are_all:
+        return _recall_of_planes(search, solution)
     sla, curve = search.sla, solution.options.curve.parts[0]
     reached, slots = solution.predicted.recall, solution.options.spec.slots
     cures = []
@@ -92,6 +96,17 @@ def _recall(search: Search, solution: Solution) -> UnmetLimit:
         f"recall {sla.recall:g} at {sla.threshold:g} is not reached, {curve.bands} bands of "
         f"{curve.rows} reach {reached:.4f}"
     )
+    return UnmetLimit("recall", sla.recall, reached, message, cures)
+
+
+def _recall_of_planes(search: Search, solution: Solution) -> UnmetLimit:
+    """Describe a recall that given planes miss."""
+    sla, reached = search.sla, solution.predicted.recall
+    message = (
+        f"recall {sla.recall:g} at cosine {sla.threshold:g} is not reached, "
+        f"{solution.options.hash_tables} reach {reached:.4f}"
+    )
+    cures = ["leave out --planes", f"ask for a recall of {math.floor(reached * 1000) / 1000:.3f}"]
     return UnmetLimit("recall", sla.recall, reached, message, cures)
 
 

@@ -83,6 +83,8 @@ class Workload:
     buckets       shared buckets
     id            bytes of the id
     pairs         all pairs by their similarity; None if unknown
+    met_by_planes      compared pairs that only bands of planes found
+    members_of_planes  places in their shared buckets
     """
 
     stored: float
@@ -96,6 +98,8 @@ class Workload:
     buckets: float
     id: float = 12.0
     pairs: PairCounts | None = None
+    met_by_planes: float = 0.0
+    members_of_planes: float = 0.0
 
 
 def scale_workload(workload: Workload, times: float, most: float) -> Workload:

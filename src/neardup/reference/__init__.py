@@ -17,6 +17,7 @@ from neardup.reference.answer import similar_pairs as similar_pairs
 from neardup.reference.answer import visible as visible
 from neardup.reference.decided import keep_decided as keep_decided
 from neardup.reference.hashes import xxh64 as xxh64
+from neardup.reference.masks import mask as mask
 from neardup.reference.sketches import MEASURES as MEASURES
 from neardup.reference.sketches import band_keys as band_keys
 from neardup.reference.sketches import containment as containment

@@ -11,37 +11,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from neardup.errors import UsageError
+from neardup.text.html_elements import HIDDEN, INLINE, PAGE
+from neardup.text.main_text import render_main
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from neardup.spec import Spec
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-HIDDEN = _names("iframe noembed noframes noscript object script style template title")
-"""The content of these elements is not shown."""
-
-INLINE = _names("""
-    a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark nobr q rp
-    rt ruby s samp small span strike strong sub sup time tt u var wbr
-""")
-"""These elements are part of a line; every other tag, known or not, breaks the line."""
-
-BREAKING = _names("""
-    address applet area article aside audio base basefont blockquote body br button canvas caption
-    center col colgroup datalist dd details dialog dir div dl dt embed fieldset figcaption figure
-    footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html input legend li link
-    main map marquee math menu meta meter nav ol optgroup option output p param picture plaintext
-    pre progress search section select slot source summary svg table tbody td textarea tfoot th
-    thead tr track ul video xmp
-""")
-"""With the others, all elements of HTML, old and new: a text without any of them is not a page."""
-
-PAGE = f"(?i)</?(?:{'|'.join(sorted(HIDDEN | INLINE | BREAKING))})[\\s/>]"
 
 
 def require_html_library() -> None:
@@ -50,23 +26,28 @@ def require_html_library() -> None:
         raise UsageError("strip html needs a library that is missing: pip install 'neardup[html]'")
 
 
-def html_to_text(texts: pa.Array) -> pa.Array:
+def html_to_text(texts: pa.Array, markup: str = "html") -> pa.Array:
     """Return a large_string column with each page replaced by the text that it shows.
 
     A text without any HTML tag stays as it is, and so does a page that shows nothing.
+
+    Args:
+        texts: A large_string column.
+        markup: What is taken out, as the specification states it: `html` or `html:main`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     require_html_library()
     pages = pc.match_substring_regex(texts, PAGE).fill_null(False)
-    shown = [render_page(page) for page in texts.filter(pages).to_pylist()]
+    render = RENDER[markup]
+    shown = [render(page) for page in texts.filter(pages).to_pylist()]
     return pc.replace_with_mask(texts, pages, pa.array(shown, texts.type))
 
 
 def strip_markup(texts: pa.Array, spec: Spec) -> pa.Array:
     """Return the texts without their markup if the specification strips it."""
-    return html_to_text(texts) if spec.strip else texts
+    return html_to_text(texts, spec.strip) if spec.strip else texts
 
 
 def render_page(page: str) -> str:
@@ -99,3 +80,17 @@ def render_page(page: str) -> str:
                 preformatted = max(0, preformatted + step[token.type])
     result = "".join(shown)
     return result if result.strip() else page
+
+
+def render_main_page(page: str) -> str:
+    """Return the main text of a page; all that it shows if that is nothing.
+
+    >>> render_main_page("<nav>Home<p>About</nav><p>Fish <i hidden>not </i>and chips")
+    '\\n\\n\\nFish and chips'
+    """
+    main = render_main(page)
+    return main if main.strip() else render_page(page)
+
+
+RENDER = {"html": render_page, "html:main": render_main_page}
+"""The markup that a specification strips -> the function that does it."""

@@ -41,7 +41,7 @@ from neardup.keys import Key, make_hasher
 from neardup.spec import UNIFYING, Spec
 from neardup.text.arrays import Ragged, view_strings
 from neardup.text.characters import character_table, normalise_texts
-from neardup.text.html import strip_markup
+from neardup.text.masks import prepare_texts
 from neardup.text.shingle import hash_units
 
 MAGIC = b"ndl1"
@@ -200,7 +200,7 @@ class LineCounts(_Shared):
 
     def add(self, texts: pa.Array) -> None:
         """Count the lines of a batch of documents. Nulls and texts without lines don't count."""
-        texts = strip_markup(texts, self.spec)
+        texts = prepare_texts(texts, self.spec)
         lines, documents = _distinct_lines(texts, self.spec, self.key)
         with self._lock:
             self.documents += documents
@@ -251,7 +251,7 @@ class FrequentLines(_Shared):
 
     def add(self, texts: pa.Array) -> None:
         """Count the lines of a batch; all documents of pass 1 must be added, each once."""
-        texts = strip_markup(texts, self.spec)
+        texts = prepare_texts(texts, self.spec)
         lines, documents = _distinct_lines(texts, self.spec, self.key)
         above = kernels.lines_above(lines, self._table, min(self.limit, FULL - 1))
         likely, counts = np.unique(above, return_counts=True)
@@ -307,11 +307,11 @@ def _texts_of(lines: Lines, texts: pa.Array, spec: Spec, key: Key | None) -> dic
 def strip_texts(
     texts: pa.Array, spec: Spec, ignored: IgnoredLines, key: Key | None = None
 ) -> pa.Array:
-    """Return the texts as they are shingled: without markup and ignored lines.
+    """Return the texts as they are shingled: without markup, masked, without ignored lines.
 
     A step that would leave a text empty is skipped for that text.
     """
-    return ignore_lines(strip_markup(texts, spec), ignored.hashes, spec, key)
+    return ignore_lines(prepare_texts(texts, spec), ignored.hashes, spec, key)
 
 
 def require_ignored_lines(spec: Spec, ignored: IgnoredLines) -> None:

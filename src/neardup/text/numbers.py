@@ -26,12 +26,12 @@ def find_numbers(texts: pa.Array, profile: str) -> Ragged:
     """
     rows, table = normalise_texts(view_strings(texts), profile), character_table(profile)
     return Ragged(
-        *kernels.number_rows(rows.data, rows.offsets, table.stage1, table.stage2, _zeros())
+        *kernels.number_rows(rows.data, rows.offsets, table.stage1, table.stage2, digit_zeros())
     )
 
 
 @cache
-def _zeros() -> NDArray[np.int64]:
+def digit_zeros() -> NDArray[np.int64]:
     """Return the code points of all digits of value 0, ascending."""
     ranges = load_ranges()
     spans = zip(ranges.first, ranges.last, ranges.kind, strict=True)

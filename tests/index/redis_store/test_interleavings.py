@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 import pytest
 from support.redis_model import Op, World, random_ops
+from support.redis_vectors import VectorWorld
 from support.strategies import examples
+from support.vector_definition import Signals
 
 import neardup
 
@@ -17,11 +19,20 @@ LIMITS = ({}, {"limit": 1}, {"limit": 2, "threshold": 0.75}, {"threshold": 0.3},
 History = Callable[[World], None]
 
 
-def histories(count: int, history: History, first: int = 0) -> None:
+def small_world(patch: pytest.MonkeyPatch, seed: int) -> World:
+    return World(patch, seed, **LIMITS[seed % len(LIMITS)])
+
+
+def histories(
+    count: int,
+    history: History,
+    first: int = 0,
+    make: Callable[[pytest.MonkeyPatch, int], World] = small_world,
+) -> None:
     """Run a history with many seeds; say which one failed, and how it went."""
     for seed in range(first, first + examples(count)):
         with pytest.MonkeyPatch.context() as patch:
-            world = World(patch, seed, **LIMITS[seed % len(LIMITS)])
+            world = make(patch, seed)
             try:
                 history(world)
             except BaseException as error:
@@ -129,6 +140,34 @@ def test_one_writer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [record.id for record, state in world.stored().values() if state.kind == b"K"]
     assert kept == [f"d{row}" for row in result.kept]
     world.close()
+
+
+SIGNALS = [
+    Signals("also", 0.95),
+    Signals("unless", 0.2, threshold=0.3),
+    Signals("also", 0.95, threshold=0.3, limit=1),
+]
+
+
+@pytest.mark.sized
+@pytest.mark.parametrize("asked", SIGNALS, ids=str)
+def test_documents_with_vectors(asked: Signals) -> None:
+    """Some writers fail; then documents are removed beside writers."""
+
+    def history(world: World) -> None:
+        first = random_ops(world, world.chance.randint(2, 3))
+        world.run(first, crashing=range(world.chance.randint(0, 1)))
+        world.check_integrity()
+        world.check_definition()
+        world.check_acknowledged()
+        world.run(random_ops(world, 2, removing=True))
+        world.check_promises()
+        assert world.generation.verify() == []
+
+    def make(patch: pytest.MonkeyPatch, seed: int) -> World:
+        return VectorWorld(patch, seed, asked)
+
+    histories(10, history, first=50_000, make=make)
 
 
 def neardup_texts() -> list[str]:

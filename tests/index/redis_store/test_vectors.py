@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.redis_index import Raw, fresh_address, fresh_ring
+from support.redis_index import Raw, fresh_address, fresh_ring, ring_of
 from support.redis_servers import RedisCluster
 from support.strategies import examples
 from support.vector_definition import (
@@ -31,13 +31,16 @@ from support.vector_index import (
     add,
     check_order_of_numbers,
     check_promises,
+    numbers_of,
     opened,
     stored,
 )
 
 from neardup import Index
 from neardup.errors import FormatError
+from neardup.index.redis_store.address import RedisAddress
 from neardup.index.redis_store.keyspace import COPY, State, unpack_state
+from neardup.index.view import View
 
 PARTS = st.lists(st.integers(0, 15), max_size=3)
 
@@ -146,6 +149,35 @@ def test_on_a_cluster(clustered_redis: RedisCluster) -> None:
         check_order_of_numbers(index, rows, asked)
 
 
+def test_on_a_ring_that_gets_another_server() -> None:
+    address, rows, asked = fresh_ring(2), many_documents(60), ASKED[2]
+    with opened(address, asked) as index:
+        add(index, rows[:40])
+        index.rebalance(ring_of(range(3), RedisAddress.parse(address).name))
+        add(index, rows[40:])
+        check_order_of_numbers(index, rows, asked)
+
+
+@pytest.mark.parametrize("adding", [True, False], ids=["add", "query"])
+def test_document_that_is_removed_while_it_is_compared(
+    monkeypatch: pytest.MonkeyPatch, adding: bool
+) -> None:
+    """The vector was gone, and the document was compared with the others without it."""
+    address, read = fresh_address(), View.first_shingles
+    with Index.open(address, **ALSO) as index, Index.open(address) as other:
+        index.add_batch(["1", "2"], ["one two three", "four five"], vectors=[EAST, NORTH])
+
+        def removing(view: View, numbers: Sequence[int], most: int) -> Any:
+            monkeypatch.undo()
+            assert len(numbers) == 2 and other.remove("1")
+            return read(view, numbers, most)
+
+        monkeypatch.setattr(View, "first_shingles", removing)
+        asked = {"text": "four five", "vector": EAST}
+        answer = index.add("3", **asked) if adding else index.query(**asked)
+        assert numbers_of(answer) == ("2", 1.0, 0.0, "text")
+
+
 @pytest.fixture
 def raw() -> Iterator[Raw]:
     """An index with a copy by its vector, which has the number 2."""
@@ -172,6 +204,19 @@ def test_flipped_bit_is_noticed(raw: Raw, letter: str) -> None:
     raw.set(letter, 2, bytes(data))
     (problem,) = raw.index.verify()  # type: ignore[attr-defined]
     assert "of document 2 is damaged" in problem
+
+
+def test_lost_vector_is_told(raw: Raw) -> None:
+    raw.delete("h", 1)
+    index: Index = raw.index  # type: ignore[attr-defined]
+    assert index.verify() == index.repair()
+    (problem,) = index.verify()
+    assert "the vector of document 1 is lost" in problem
+    for ask in (index.query, lambda *_, **vector: index.add("3", "six seven", **vector)):
+        with pytest.raises(FormatError, match="lacks vectors"):
+            ask("six seven", vector=EAST)
+    assert index.remove("1") and index.verify() == []
+    assert index.query("six seven", vector=EAST).duplicate_of == "2"
 
 
 def test_state_with_a_cosine() -> None:

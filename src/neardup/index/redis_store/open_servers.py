@@ -61,16 +61,25 @@ def check_settings(
     options: dict[str, Any],
     keep_texts: bool | None,
     within: str | None,
+    dimension: int | None = None,
 ) -> None:
     """Raise the errors of `OpenServers.open` that need no documents; write nothing."""
     with closing(connect(address)) as servers:
         check_configuration(servers, lambda _: None)
         meta = read_meta(servers)
         if meta is None:
-            new_settings(None, key, options, keep_texts=bool(keep_texts), within=within or "")
+            new_settings(
+                None,
+                key,
+                options,
+                keep_texts=bool(keep_texts),
+                within=within or "",
+                dimension=dimension,
+            )
             return
         settings = IndexSettings.of_stored(meta, str(address))
-        require_settings(str(address), settings, None, key, options, keep_texts, within)
+        others = require_vectors(settings.options, options, dimension)
+        require_settings(str(address), settings, None, key, others, keep_texts, within)
 
 
 @contextmanager

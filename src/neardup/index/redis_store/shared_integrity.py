@@ -125,8 +125,17 @@ class SharedIntegrity:
 
     def _read_all(self, numbers: Sequence[int]) -> list[Row]:
         rows = self._rows(numbers)
-        for table in ("shingles", "texts"):
-            self.documents.blobs(table, [row.number for row in rows])
+        stored = {
+            table: self.documents.blobs(table, [row.number for row in rows])
+            for table in ("shingles", "texts")
+        }
+        if self.view.options.vectors is not None:
+            for row in rows:
+                if row.number not in stored["shingles"]:
+                    raise FormatError(
+                        f"the vector of document {row.number} is lost: restore a copy of the "
+                        "servers' data, or remove the document"
+                    )
         return rows
 
     def _states(self, numbers: Sequence[int]) -> dict[int, State]:

@@ -81,7 +81,7 @@ class DataFrameInput:
         if columns.id is None:
             raise UsageError(
                 "rows that Spark reads have no order: give a column of unique ids with "
-                f"{self.called.option.format('id')}"
+                f"{self.called.name_option('id')}"
             )
         object.__setattr__(self, "columns", columns)
         if not isinstance(self.id_type, ID_TYPES):
@@ -91,7 +91,9 @@ class DataFrameInput:
             )
         # Refuse what can't be text or can't be ranked, before a task does.
         table = self._read().limit(0).toArrow()
-        named = {name: table.column(option) for option, name in columns.asked().items()}
+        named = {
+            name: table.column(self._alias(option)) for option, name in columns.asked().items()
+        }
         convert_table(pa.Table.from_pydict(named), columns, self.called)
 
     def refuse_beside(self) -> None:
@@ -124,8 +126,13 @@ class DataFrameInput:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the documents to files in the order of their ids, which become strings."""
-        rows = self._read().repartitionByRange("id").sortWithinPartitions("id")
+        """Write the documents to files in the order of their ids, which become strings.
+
+        The rows of one document are in the order of their groups (`within`): the first one counts.
+        """
+        rows = self._read()
+        order = ["id", "within"] if "within" in rows.columns else ["id"]
+        rows = rows.repartitionByRange("id").sortWithinPartitions(*order)
         named = rows.withColumn("id", ids_to_strings(sql.col("id"), self.id_type)).toDF(
             *(name.replace(":", "") for name in rows.columns)
         )
@@ -150,12 +157,12 @@ class DataFrameInput:
         return self._numbered().withColumn(name, self._find(self.columns.id or "")[0])
 
     def _require_ids(self, folder: Path) -> None:
-        """Raise UsageError unless every document has an id, and every id is unique."""
+        """Raise UsageError unless every document has an id, its own or that of its rows."""
         documents = read_parquet(self.frame.sparkSession, folder)
         contents = [name for name in ("text", "vectors") if name in documents.columns]
         usable = " AND ".join(f"{name} IS NOT NULL" for name in contents)
         missing = documents.where(f"id IS NULL AND {usable}").count()
-        require_ids(self.ids(folder), missing)
+        require_ids(missing, None if self.columns.merges_rows else self.ids(folder))
 
     def ids(self, folder: Path) -> DataFrame:
         """Return the ids of the documents that `write` has written to a folder."""
@@ -167,10 +174,14 @@ class DataFrameInput:
         """Return the columns that are used, named by their options."""
         made = {"text": self._text, "vectors": self._vectors}
         named = [
-            (made[option]() if option in made else self._find(name)[0]).alias(option)
+            (made[option]() if option in made else self._find(name)[0]).alias(self._alias(option))
             for option, name in self.columns.asked().items()
         ]
         return self._numbered().select(*named)
+
+    def _alias(self, option: str) -> str:
+        """Return the name of a column that an option asks for, while Spark writes it."""
+        return "id" if option == self.columns.id_option else option
 
     @property
     def _fields(self) -> list[str]:
@@ -206,7 +217,7 @@ class DataFrameInput:
             if not isinstance(kind := self._find(name)[1], StringType):
                 raise UsageError(
                     f"{self.called.name}: column {name!r} is {kind.simpleString()}, not text: "
-                    f"choose another with {self.called.option.format('text')}"
+                    f"choose another with {self.called.name_option('text')}"
                 )
         parts = [self._find(name)[0] for name in names]
         joined = sql.concat_ws(JOINT, *(sql.when(part != "", part) for part in parts))

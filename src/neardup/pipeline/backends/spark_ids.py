@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import BinaryType, DataType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, DecimalType, FractionalType, TimestampType
 
 from neardup.errors import UsageError
 
 
-def require_ids(ids: DataFrame, missing: int) -> None:
+def require_ids(missing: int, ids: DataFrame | None) -> None:
     """Raise UsageError unless every usable document has an id, and every id is unique.
 
     Args:
-        ids: The ids of all documents.
         missing: The number of usable documents without an id.
+        ids: The ids of all documents; None if several rows may have one.
     """
     if missing:
         raise UsageError(
             f"{missing:,} rows have no id: give each row a unique id, or filter them out"
         )
+    if ids is None:
+        return
     shared = ids.where("id IS NOT NULL").groupBy("id").count().where("count > 1")
     for row in shared.orderBy("id").limit(1).collect():
         raise UsageError(
@@ -41,6 +43,8 @@ def ids_to_strings(ids: Column, kind: DataType) -> Column:
     """Return ids as strings from which `strings_to_ids` restores them."""
     if isinstance(kind, BinaryType):
         return sql.lower(sql.hex(ids))
+    if isinstance(kind, FractionalType) and not isinstance(kind, DecimalType):
+        ids = sql.when(ids == 0, sql.lit(0.0)).otherwise(ids)  # Spark joins 0.0 with -0.0
     # Twice a year a local time is ambiguous.
     return (sql.unix_micros(ids) if isinstance(kind, TimestampType) else ids).cast("string")
 

@@ -60,7 +60,8 @@ class JsonLinesInput(DataFrameInput):
         rows = named.repartitionByRange("id").sortWithinPartitions("id", "line")
         with translate_spark_errors("reading the documents"):
             rows.select("line").write.text(f"{LOCAL_SCHEME}{folder}", lineSep="\n")
-            require_ids(named.select("id"), named.where("usable AND id IS NULL").count())
+            missing = named.where("usable AND id IS NULL").count()
+            require_ids(missing, None if self.columns.merges_rows else named.select("id"))
 
     def ids(self, folder: Path) -> DataFrame:  # noqa: ARG002 (the lines have them)
         return self._named().select("id")
