@@ -73,6 +73,7 @@ class PairVerdict:
         buckets: The hash tables in which both have the same key.
         tables: The number of hash tables.
         probability: How likely documents of this similarity meet in a bucket.
+        cosine: The cosine of their vectors, if these are a second signal and it is known.
     """
 
     a: Any
@@ -84,6 +85,7 @@ class PairVerdict:
     buckets: int
     tables: int
     probability: float | None
+    cosine: float | None = None
 
     @property
     def as_dict(self) -> dict[str, Any]:
@@ -119,6 +121,7 @@ def explain_pair(
         facts.buckets,
         facts.tables,
         chance,
+        facts.cosine,
     )
 
 

@@ -5,6 +5,7 @@ The driver needs the extra [spark], and every executor needs neardup; docs/spark
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,6 +69,7 @@ def dedup(
     against: DataFrame | None = None,
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
+    save_sketches: bool = False,
     key: bytes | Key | None = None,
     work: str | None = None,
     memory: int | None = None,
@@ -105,6 +107,7 @@ def dedup(
             a file that `neardup review` has exported, or `neardup.decisions.Decision` objects. Ids
             are strings in it, those of timestamps microseconds, those of bytes hexadecimal digits.
         same_ids: Obey decisions that were made about files: each id names the same document.
+        save_sketches: Keep the sketches, for `SparkResult.save`.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         work: The path of an empty folder for the files between the stages, which the driver and all
             executors see by this path, such as on a network file system. Default: with a local
@@ -173,6 +176,7 @@ def dedup(
         decisions=said,
         same_ids=True,
         merge_rows=merge_rows is not None,
+        save_sketches=save_sketches,
         backend=SparkBackend(lambda: spark),
     )
     with shared_folder(spark, work) as folder:
@@ -417,7 +421,7 @@ class SparkResult:
             lines.append(format_vetoed(vetoed, options))
         if decisions := self.record.get("decisions"):
             lines.append(format_decisions(decisions))
-        lines += format_reading(options, 0)
+        lines += format_reading(options, self.record.get("ignored_lines", {"count": 0})["count"])
         lines += format_sources(self.record.get("sources"))
         if undated := counts.get("undated"):
             lines.append(format_undated(undated, options))
@@ -431,6 +435,28 @@ class SparkResult:
             for row in self.removed.orderBy("id").limit(SHOWN_ROWS).collect()
         ]
         return "\n".join(lines)
+
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the tables, run.json and report.html of a run over files, without the kept rows.
+
+        With `save_sketches=True` of `dedup` also the sketches, of which `neardup index build DIR
+        --from FOLDER` makes an index. Ids are strings there.
+
+        Args:
+            folder: The folder to write, which the driver sees by this path.
+            force: Replace a finished run in the folder; other files there are kept.
+
+        >>> dedup(df, id="id", save_sketches=True).save("run")  # doctest: +SKIP
+        """
+        from neardup.formats.tables import write_json
+        from neardup.pipeline.output import RUN_FILE, output_folder
+        from neardup.report.run_page import write_report
+
+        run, out = self._run, Path(os.fspath(folder))
+        with output_folder(out, force) as work:
+            run.copy_result(work)
+            write_json(work / RUN_FILE, self.record)
+            write_report(work, out.resolve().name)
 
     def close(self) -> None:
         """Delete the tables from which the DataFrames of this result are read."""

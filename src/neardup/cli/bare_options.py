@@ -39,7 +39,7 @@ def takes_bare(parameter: Any) -> bool:
     return not BARE.keys().isdisjoint(parameter.opts)
 
 
-def read_bare(value: str | None) -> bool | str:
+def read_bare(value: str | None) -> Any:
     """Return the value of such an option: True if it was given without one, False if not at all."""
     if value is None or value == NO:
         return False

@@ -210,7 +210,7 @@ def dedup(
                     "an index: give paths that all machines see, or the files of the index"
                 )
             embed = options.vectors is not None and options.vectors.embed is not None
-            refuse_with_urls(save_sketches, annotate, decisions, run_options, embed)
+            refuse_with_urls(annotate, decisions, run_options, embed)
             from neardup.pipeline.backends.spark_urls import dedup_urls
 
             place = hide_secrets(out).rstrip("/")
@@ -240,6 +240,8 @@ def dedup(
                 max_rejected=run_options["max_rejected"],
                 key=key,
                 merge_rows=merge_rows is not None,
+                save_sketches=read_bare(save_sketches),
+                keep_full=keep_full,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
             )
             job = use_engine(job, engine, master, memory, progress)
@@ -312,7 +314,6 @@ def urls_only(paths: Sequence[str], engine: str) -> bool:
 
 
 def refuse_with_urls(
-    save_sketches: str | None,
     annotate: str | None,
     decisions: Path | None,
     run_options: dict[str, Any],
@@ -324,7 +325,6 @@ def refuse_with_urls(
     input_options = run_options["input_options"]
     options = {
         "--prefer": run_options["prefer"],
-        "--save-sketches": save_sketches,
         "--annotate": annotate,
         "--decisions": decisions,
         "--skip-bad-files": run_options["skip_bad_files"],

@@ -90,7 +90,9 @@ def load_sketches(
         clock: Returns the time at which the documents are added.
     """
     sketches = Path(run)
-    saved = SketchSet.open(find_sketch_folder(sketches))
+    if is_run(folder := find_sketch_folder(sketches)):  # of a run over URLs, with its decisions
+        sketches = folder
+    saved = SketchSet.open(folder)
     _check(saved, sketches)
     record = json.loads((sketches / RUN_FILE).read_bytes()) if is_run(sketches) else None
     settings = IndexSettings(

@@ -42,6 +42,7 @@ from neardup.pipeline.backends.spark_ids import (
     strings_to_ids,
 )
 from neardup.pipeline.job import Job
+from neardup.pipeline.output import RUN_FILE, RUN_NAMES, copy_whole
 from neardup.pipeline.record import FinishedRun, StageClock
 from neardup.pipeline.run import find_near_duplicates
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
@@ -112,7 +113,7 @@ class DataFrameInput:
     @property
     def written(self) -> Columns:
         """The columns of the files that `write` makes."""
-        names = {option: option.replace(":", "") for option in self.columns.asked()}
+        names = self._names()
         apart = tuple(names[one] for one in names if one.startswith("distinguish"))
         return replace(
             self.columns,
@@ -133,8 +134,9 @@ class DataFrameInput:
         rows = self._read()
         order = ["id", "within"] if "within" in rows.columns else ["id"]
         rows = rows.repartitionByRange("id").sortWithinPartitions(*order)
+        names = self._names()
         named = rows.withColumn("id", ids_to_strings(sql.col("id"), self.id_type)).toDF(
-            *(name.replace(":", "") for name in rows.columns)
+            *(names.get(name, name) for name in rows.columns)
         )
         with translate_spark_errors("reading the documents"):
             named.write.parquet(f"{LOCAL_SCHEME}{folder}")
@@ -178,6 +180,14 @@ class DataFrameInput:
             for option, name in self.columns.asked().items()
         ]
         return self._numbered().select(*named)
+
+    def _names(self) -> dict[str, str]:
+        """Return option -> the name of its column in the files."""
+        names = {option: option.replace(":", "") for option in self.columns.asked()}
+        group = self.columns.within or ""
+        if group.isidentifier() and group.lower() not in {"id", *names.values()}:
+            names["within"] = group  # an index that is made of saved sketches has it by this name
+        return names
 
     def _alias(self, option: str) -> str:
         """Return the name of a column that an option asks for, while Spark writes it."""
@@ -337,8 +347,18 @@ class DataFrameRun:
     @cached_property
     def pairs(self) -> DataFrame:
         """All similar pairs that share a bucket; found when first asked for, by the same files."""
-        self._run(replace(self.job, pairs=True, kept=False), StageClock())
+        job = replace(self.job, pairs=True, kept=False, save_sketches=False)
+        self._run(job, StageClock())
         return self.table("pairs")
+
+    def copy_result(self, folder: Path) -> None:
+        """Copy the tables of the run, and the sketches if it has saved them, to a folder."""
+        for name in RUN_NAMES:
+            source = self.folder / RUN / name
+            if name in NOT_COPIED or not source.exists():
+                continue
+            for path in [source] if source.is_file() else sorted(source.iterdir()):
+                copy_whole(path, folder / path.relative_to(self.folder / RUN))
 
 
 TABLE_COLUMNS: dict[str, tuple[Any, ...]] = {
@@ -349,5 +369,7 @@ TABLE_COLUMNS: dict[str, tuple[Any, ...]] = {
     "vetoed": ("id", "witness", "similarity", "exact"),
 }
 """The columns of the tables that users see."""
+NOT_COPIED = ("kept", "pairs.parquet", "report.html", RUN_FILE)
+"""What a saved run lacks, or has of its own."""
 RARE_COLUMNS = ("cosine", "by", "decision")
 """Columns that tables of some runs have: with two signals, or with decisions of people."""

@@ -39,6 +39,7 @@ from neardup.pipeline.backends.spark_json_lines import JsonLinesInput
 from neardup.pipeline.job import Job
 from neardup.pipeline.output import FORCE, RUN_FILE, RUN_NAMES
 from neardup.pipeline.record import FinishedRun, StageClock
+from neardup.pipeline.stages.sketch import SKETCHES_FOLDER
 from neardup.runtime import SILENT, Progress
 
 FILE_SCHEME = "file://"
@@ -100,6 +101,14 @@ class UrlPath:
         system, path = self._opened
         with translate_spark_errors(f"deleting {self.name}"):
             system.delete(path, True)
+
+    def copy(self, file: Path) -> None:
+        """Write a file that is a copy of one that the driver sees by its path."""
+        system, path = self._opened
+        with translate_spark_errors(f"writing {self.name}"):
+            jvm: Any = self.spark.sparkContext._jvm
+            local = jvm.org.apache.hadoop.fs.Path(file.as_uri())
+            system.copyFromLocalFile(False, True, local, path)
 
     def write(self, data: bytes) -> None:
         """Write a file, replacing an existing one."""
@@ -164,7 +173,7 @@ def _choose_folder(spark: SparkSession, work: str | None) -> Path:
     )
 
 
-REPORT = "report.html"
+REPORT, REMOVED = "report.html", "removed.parquet"
 SUFFIXES = {"parquet": "parquet", "jsonl": "jsonl", "json": "jsonl", "ndjson": "jsonl"}
 
 
@@ -226,6 +235,8 @@ def dedup_urls(
             finished.record.update(seconds=clock.seconds, stages=clock.stages)
             (place / REPORT).write((folder / RUN / REPORT).read_bytes())
             data = json.dumps(finished.record, indent=2, ensure_ascii=False) + "\n"
+            if job.save_sketches:
+                _write_sketches(place / SKETCHES_FOLDER, folder / RUN, data.encode())
             (place / RUN_FILE).write(data.encode())
             (place / WRITING).delete()
         except BaseException:
@@ -333,3 +344,18 @@ def _write_tables(out: UrlPath, run: DataFrameRun, job: Job) -> None:
     for name in ("removed", "clusters", "rejected", *(name for name in rare if rare[name])):
         path = (out / f"{name}.parquet").url
         run.table(name).write.parquet(path, compression="zstd")
+
+
+def _write_sketches(out: UrlPath, run: Path, record: bytes) -> None:
+    """Write the sketches of a run with its decisions, from which an index is made.
+
+    That needs run.json, and removed.parquet as one file in the order of the sketches.
+
+    Args:
+        out: Where to write them.
+        run: The folder of the run, which the driver sees.
+        record: The content of run.json.
+    """
+    for path in [*sorted((run / SKETCHES_FOLDER).iterdir()), run / REMOVED]:
+        (out / path.name).copy(path)
+    (out / RUN_FILE).write(record)
