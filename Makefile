@@ -54,8 +54,11 @@ redis: java
 		echo "no Redis: make test needs Redis 7 or later (Debian: apt-get install redis-server)"; \
 	fi
 
-# The tests of clients/js need Node 18 or later, as Debian has it since 2023.
-node: redis
+# The tests of clients/js need Node 18 or later, as Debian has it since 2023. The check of its types is
+# TypeScript, of npm: without it that check is skipped, and says so.
+TSC := .venv/typescript/package/lib/tsc.js
+
+node: redis $(TSC)
 	@if command -v node >/dev/null; then \
 		true; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -92,6 +95,11 @@ promtool: browser .venv/package
 	fi; \
 	command -v promtool >/dev/null || test -x $(PROMTOOL) || \
 		echo "no promtool: the tests of alerts are skipped (Debian: apt-get install prometheus)"
+
+$(TSC): .venv/package
+	@mkdir -p .venv/typescript
+	@cd .venv/typescript && npm pack --silent typescript@5 2>/dev/null | xargs --no-run-if-empty tar -xzmf; \
+		test -e package/lib/tsc.js || echo "no TypeScript of npm: the check of types is skipped"
 
 $(AXE): .venv/package
 	@mkdir -p .venv/axe

@@ -19,10 +19,10 @@ DIGEST = "0123456789abcdef" * 2
     ("given_", "strip", "written"),
     [
         (None, Strip(), ""),
-        ("html", Strip(html=True), "html"),
+        ("html", Strip("html"), "html"),
         ("lines:0.1%", Strip(lines=Fraction(1, 1000)), "lines:0.1%"),
-        (" html , lines:50%", Strip(True, Fraction(1, 2)), "html,lines:50%"),
-        (["lines:7%", "html"], Strip(True, Fraction(7, 100)), "html,lines:7%"),
+        (" html , lines:50%", Strip("html", Fraction(1, 2)), "html,lines:50%"),
+        (["lines:7%", "html"], Strip("html", Fraction(7, 100)), "html,lines:7%"),
     ],
 )
 def test_strip_is_parsed_and_written(given_, strip, written):
@@ -62,7 +62,7 @@ def test_strip_of_tokens_is_refused():
 def test_options_must_agree_with_their_specification():
     assert Options.of(strip="html").spec.strip == "html"
     with pytest.raises(ParameterError, match=r"Options\.of"):
-        Options(strip=Strip(html=True))
+        Options(strip=Strip("html"))
     with pytest.raises(SpecMismatch, match="pass the list"):
         Sketcher(Options().ignoring(DIGEST).spec)
 

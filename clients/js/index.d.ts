@@ -2,6 +2,7 @@
 
 export type Profile = "conservative" | "standard" | "plain" | "aggressive" | "look-alikes";
 export type Unit = "word" | "char" | "line";
+export type Hash = "xxh64" | "siphash";
 export type Bits = 1 | 2 | 4 | 8 | 16 | 32;
 
 /** The fields of a specification that can differ from the defaults. */
@@ -12,6 +13,10 @@ export interface SpecFields {
   unit?: Unit;
   /** The number of units in a shingle, 1 to 1,000; 5 by default. */
   size?: number;
+  /** The hash of units; `xxh64` by default, `siphash` with a key. */
+  hash?: Hash;
+  /** The id of the key, with `siphash`. */
+  key?: string;
   /** The seed of all hashes, from 0 to 2^64 - 1; a BigInt, or its decimal digits, from 2^53 on. */
   seed?: number | bigint | string;
   /** The number of slots of a signature, 1 to 65,536; 128 by default. */
@@ -40,14 +45,16 @@ export class Spec {
    * Return the specification of a canonical form.
    *
    * @param text What `canonical` or `neardup spec` has. One that needs what this library does not
-   *   have, such as another sketch or a key, is a `ParameterError`.
+   *   have, such as another sketch, is a `ParameterError`.
    */
   static fromJSON(text: string): Spec;
 
   readonly profile: Profile;
   readonly unit: Unit;
   readonly size: number;
-  readonly hash: "xxh64";
+  readonly hash: Hash;
+  /** The id of the key; empty without one. */
+  readonly key: string;
   readonly seed: bigint;
   readonly sketch: "minhash";
   readonly family: "affine32";
@@ -82,10 +89,25 @@ export class Spec {
   requireSame(other: Spec, mine: string, theirs: string): void;
 }
 
+/**
+ * A secret key of hash `siphash`: who does not have it can't make a signature of a text, and so can't
+ * try out which text a signature is of.
+ */
+export class Key {
+  /** @param secret Its 16 bytes, or 32 hexadecimal digits, as in a key file of neardup. */
+  constructor(secret: Uint8Array | string);
+
+  /** The name of the key in specifications, 16 digits, from which it can't be derived. */
+  readonly id: string;
+}
+
 /** Makes signatures of texts. One is quicker than many: it keeps its tables and buffers. */
 export class Sketcher {
-  /** @param spec The specification; the default one without it. */
-  constructor(spec?: Spec);
+  /**
+   * @param spec The specification; the default one without it.
+   * @param key The key of a specification with hash `siphash`.
+   */
+  constructor(spec?: Spec, key?: Key | null);
 
   readonly spec: Spec;
 
@@ -219,18 +241,22 @@ export interface NewDocument {
 
 export interface ServiceOptions {
   /** An API key of the service. */
-  key?: string;
+  apiKey?: string;
+  /** The key of hashes, if the index was made with one. It is not sent. */
+  key?: Key;
   /** How long to wait for an answer, in seconds; 60 by default. */
   seconds?: number;
 }
 
 /** A service of neardup that gets signatures: texts stay here. */
 export class Service {
+  private constructor();
+
   /**
    * Ask a service for its specification, and return a client that makes signatures by it.
    *
    * @param address Where the service is: `http://127.0.0.1:8080`.
-   * @param options An API key, and how long to wait.
+   * @param options An API key, the key of hashes, and how long to wait.
    */
   static open(address: string | URL, options?: ServiceOptions): Promise<Service>;
 

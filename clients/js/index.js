@@ -3,6 +3,7 @@
 export {
   EmptyText, FormatError, NeardupError, ParameterError, ServiceError, SpecMismatch,
 } from "./src/errors.js";
+export { Key } from "./src/key.js";
 export { BBitMinHash, MinHash } from "./src/minhash.js";
 export { Service } from "./src/service.js";
 export { Sketcher } from "./src/sketcher.js";

@@ -6,7 +6,7 @@ Each of these finds the facts in its own way; `explain_pair` says what follows f
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,7 @@ class PairVerdict:
         buckets: The hash tables in which both have the same key.
         tables: The number of hash tables.
         probability: How likely documents of this similarity meet in a bucket.
+        cosine: The cosine of their vectors, if these are a second signal and it is known.
     """
 
     a: Any
@@ -84,6 +85,7 @@ class PairVerdict:
     buckets: int
     tables: int
     probability: float | None
+    cosine: float | None = None
 
     @property
     def as_dict(self) -> dict[str, Any]:
@@ -119,6 +121,7 @@ def explain_pair(
         facts.buckets,
         facts.tables,
         chance,
+        facts.cosine,
     )
 
 
@@ -248,6 +251,10 @@ def describe_rule(options: Options) -> str:
     if signal is None or not options.has_two_signals:
         return rule
     return f"{rule} {'or' if signal.finds else 'and'} cosine >= {signal.threshold:g}"
+
+
+SIGNAL_NAMES: Final = ("text", "vector", "both", "copy")
+"""Which of two signals removed a document; `copy` where it is identical to its witness."""
 
 
 def name_signals(

@@ -50,6 +50,7 @@ from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.masks import prepare_texts
 from neardup.text.shingle import shingle_documents
+from neardup.text.stems import state_stem
 from neardup.vector_layout import columns_of_vectors, find_layout
 from neardup.verify import Comparison, Exact
 
@@ -630,6 +631,7 @@ def similarity(
     text_profile: ProfileName = "standard",
     strip: str | None = None,
     mask: str | Iterable[str] | None = None,
+    stem: str | None = None,
     measure: MeasureName = "jaccard",
 ) -> float:
     """Return the exact similarity of two texts, from 0 to 1: 1 if they have the same shingles.
@@ -642,6 +644,7 @@ def similarity(
         strip: What is removed before, `html`; None for nothing.
         mask: What is replaced by placeholders: `numbers`, `dates`, `urls`, `emails`; several with
             commas, or a list; None for nothing.
+        stem: The language by whose stems words are compared, such as `english`; None for none.
         measure: `jaccard`, the shingles in both texts as a share of those in either; or
             `containment`, the share of the shingles of a that are in b.
 
@@ -655,7 +658,11 @@ def similarity(
         raise ParameterError("similarity compares two strings")
     stripped = parse_strip(strip)
     spec = Spec.of(
-        shingle, profile=text_profile, strip=stripped.markup, mask=join_masks(mask or ())
+        shingle,
+        profile=text_profile,
+        strip=stripped.markup,
+        mask=join_masks(mask or ()),
+        stem=state_stem(stem or ""),
     )
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")

@@ -273,6 +273,15 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
             metavar="WHAT",
         ),
     ]
+    stem: Annotated[
+        str | None,
+        Option(
+            "Compare words by their stems in this language, by a Snowball stemmer such as english: "
+            "cats are cat. Needs word shingles.",
+            otherwise="whole words",
+            metavar="LANGUAGE",
+        ),
+    ]
     preset: Annotated[
         PresetName | None,
         Option(
@@ -438,6 +447,13 @@ class OnlineOptions(IndexOptions, VectorOptions, total=False):
     """What an index is made for, and its vectors."""
 
 
+class RetunedOptions(PointOptions, total=False):
+    """How stored sketches are compared, those of vectors included."""
+
+    cosine: float | None
+    planes: str | None
+
+
 class MatchingOptions(OnlineOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
@@ -543,7 +559,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
-    "shadow of a service": Place(PointOptions, _SKETCHED),
+    "shadow of a service": Place(RetunedOptions, _SKETCHED),
     "neardup dedup": Place(MatchingOptions),
     "neardup exact": Place(
         MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
@@ -559,7 +575,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup index build": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
-    "neardup index retune": Place(PointOptions, _SKETCHED),
+    "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
         IndexOptions,
         _INDEX,

@@ -59,6 +59,7 @@ from neardup.spec import (
     join_masks,
 )
 from neardup.text.html import require_html_library
+from neardup.text.stems import state_stem
 from neardup.vector_signal import (
     MEASURE_OF,
     NO_CENTRE,
@@ -169,6 +170,8 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
         require_html_library()
     if "mask" in given:
         given["mask"] = join_masks(given["mask"])
+    if "stem" in given:
+        given["stem"] = state_stem(given["stem"])
     made = {rows[name].spec_field or name: value for name, value in given.items() if name in rows}
     return Spec.of(**made, key=key.id if key else "", strip=strip.markup)
 

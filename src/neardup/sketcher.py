@@ -22,6 +22,7 @@ from neardup.text.frequencies import Frequencies, require_frequencies
 from neardup.text.lines import IgnoredLines, require_ignored_lines, strip_texts
 from neardup.text.numbers import find_numbers
 from neardup.text.shingle import ShingledDocuments, hash_unit_sequences, shingle_documents
+from neardup.text.stems import require_stemmer
 
 Integers = NDArray[np.int64]
 WITHIN_SEED, NUMBERS_SEED = np.uint64(0), np.uint64(1)
@@ -95,6 +96,7 @@ class Sketcher:
     def __post_init__(self) -> None:
         require_ignored_lines(self.spec, self.ignored)
         require_key(self.spec, self.key)
+        require_stemmer(self.spec.stem)
         require_frequencies(self.spec, self.frequencies)
         require_centre(self.spec, self.centre)
 
@@ -177,10 +179,15 @@ class Sketcher:
         return hashes
 
 
+def words_of_vector(dimension: int) -> int:
+    """Return how many words a vector of so many numbers has: two in each."""
+    return (dimension + 1) // 2
+
+
 def pack_vectors(vectors: NDArray[np.float32]) -> Ragged:
     """Return each vector as a row of 64-bit words, two numbers each, filled with zeros."""
     count, dimension = vectors.shape
-    words = (dimension + 1) // 2
+    words = words_of_vector(dimension)
     packed = np.zeros((count, 2 * words), np.float32)
     packed[:, :dimension] = vectors
     return Ragged(packed.view(np.uint64).reshape(-1), np.arange(count + 1, dtype=np.int64) * words)

@@ -65,8 +65,8 @@ MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Added after version 1: in the canonical form only if they are not empty, so that the fingerprints
 # of earlier specifications stay as they are.
-LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors", "mask")
-READING: Final = ("profile", "strip", "mask")
+LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors", "mask", "stem")
+READING: Final = ("profile", "strip", "mask", "stem")
 """Fields that decide which words a text has, by whatever they are cut, hashed and sketched."""
 
 
@@ -118,6 +118,8 @@ class Spec:
             default.
         mask: What is replaced by placeholders first: `dates`, `emails`, `numbers`, `urls`, in this
             order, with commas; empty by default.
+        stem: The stemmer whose stems are compared instead of words, and the version of PyStemmer,
+            `english:3.1.0`; empty by default.
 
     >>> Spec().shingle
     'word:5'
@@ -144,6 +146,7 @@ class Spec:
     weights: str = ""
     vectors: str = ""
     mask: str = ""
+    stem: str = ""
 
     def __post_init__(self) -> None:
         check_choice("text profile", self.profile, PROFILES)
@@ -174,6 +177,7 @@ class Spec:
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
         if self.unit in ("token", VECTOR) and self.mask:
             raise ParameterError(f"a {self.unit} has no text: leave out --mask, or compare texts")
+        self._check_stem()
         self._check_weights()
         self._check_vectors()
         for what, name, low, high in (
@@ -185,6 +189,20 @@ class Spec:
             object.__setattr__(self, name, check_whole(what, getattr(self, name), low, high))
         if self.sketch == "simhash":
             check_choice("number of bits (slots) of a SimHash", self.slots, FINGERPRINTS)
+
+    def _check_stem(self) -> None:
+        if not isinstance(self.stem, str) or not re.fullmatch(
+            "([a-z_]+:[0-9]+([.][0-9]+)*)?", self.stem
+        ):
+            raise ParameterError(
+                f"stem {self.stem!r} is not known: give the language and the version of PyStemmer, "
+                "as in english:3.1.0"
+            )
+        if self.stem and self.unit != "word":
+            raise ParameterError(
+                f"stems are those of words, not of {self.unit} shingles: use --shingle word:N, or "
+                "leave out --stem"
+            )
 
     def _check_weights(self) -> None:
         if not isinstance(self.weights, str) or not re.fullmatch(
@@ -370,6 +388,7 @@ SET_BY: Final = {
     "seed": "--seed",
     "strip": "--strip",
     "mask": "--mask",
+    "stem": "--stem and version of PyStemmer",
     "sketch": "--sketch",
     "family": "--family",
     "bits": "--bits",

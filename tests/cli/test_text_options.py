@@ -68,16 +68,48 @@ def test_index_and_service_mask(tmp_path: Path, source: Path) -> None:
         assert (answer["status"], answer["similarity"]) == ("duplicate", 1.0)
 
 
+def test_stems_are_compared_everywhere(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "The cat sleeps on houses"},
+        {"id": "b", "text": "The cats sleep on a house"},
+    ]
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    options = ("--shingle", "word:1", "--threshold", "0.8", "--stem", "english")
+    out = tmp_path / "out"
+    record = dedup(source, "-o", out, *options, "--save-sketches")
+    assert record["counts"]["removed"] == 1
+    assert record["spec"]["stem"].startswith("english:")
+    why = neardup("why", out, f"{source}:1")
+    assert why.code == 0 and "0.83" in why.out, why.out
+    assert "stem         english:" in neardup("spec", "--stem", "english").out
+    folder = tmp_path / "index"
+    assert neardup("index", "build", folder, source, *options, "--keep-texts", "-q").code == 0
+    told = neardup("index", "reindex", folder, "--stem", "german", "-q")
+    assert told.code == 0, told.err
+    with package.Index.open(folder, read_only=True) as index:
+        assert index.options.spec.stem.startswith("german:")
+    assert neardup("index", "reindex", folder, "--stem", "", "--strip", "html:main").code == 0
+    with package.Index.open(folder, read_only=True) as index:
+        assert (index.options.spec.stem, index.options.spec.strip) == ("", "html:main")
+    with serving(tmp_path / "served", stem="english", shingle="word:1") as client:
+        for row in rows:
+            answer = client.post("/v1/documents", json=row).json()
+        assert answer["status"] == "duplicate"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--stem", "klingon"), "english"),
+        (("--stem", "english", "--shingle", "char:5"), "not of char shingles"),
+        (("--strip", "html:all"), "html:main"),
         (("--mask", "phones"), "numbers"),
         (("--mask", "numbers", "--distinguish", "numbers"), "can't distinguish"),
         (("--mask", "numbers", "--shingle", "token:5"), "has no text"),
         (("--mask", "numbers", "--vectors", "v", "--cosine", "0.9"), "--mask is about texts"),
     ],
 )
-def test_masks_that_make_no_sense_are_refused(
+def test_options_that_make_no_sense_are_refused(
     tmp_path: Path, source: Path, options: tuple[str, ...], message: str
 ) -> None:
     refused(neardup("dedup", source, "-o", tmp_path / "out", "-q", *options), 2, message)

@@ -17,6 +17,7 @@ from support.strategies import texts
 
 from neardup import BBitMinHash, MinHash
 from neardup.corpus.documents import Documents, text_column
+from neardup.keys import Key
 from neardup.reference import sketches as reference
 from neardup.reference.text import units
 from neardup.sketcher import Sketcher
@@ -46,15 +47,18 @@ def javascript() -> Iterator[JavaScript]:
         yield client
 
 
+SECRET = bytes(range(16))
+HASHES = ({"hash": "xxh64"}, {"hash": "siphash", "key": Key(SECRET).id})
 specs = st.builds(
-    lambda shingle, profile, slots, seed, bits: Spec.of(
-        shingle, profile=profile, slots=slots, seed=seed, bits=bits
+    lambda shingle, profile, slots, seed, bits, hashed: Spec.of(
+        shingle, profile=profile, slots=slots, seed=seed, bits=bits, **hashed
     ),
     st.sampled_from(["word:1", "word:2", "word:5", "char:1", "char:4", "line:1", "line:2"]),
     st.sampled_from(PROFILES),
     st.sampled_from([3, 4, 7, 128]),
     st.sampled_from([0, 1, 2**32, 2**53 + 1, 2**64 - 1]),
     st.sampled_from([1, 2, 4, 8, 16, 32]),
+    st.sampled_from(HASHES),
 )
 
 
@@ -62,14 +66,17 @@ specs = st.builds(
 def test_signatures_are_those_of_the_reference(
     javascript: JavaScript, text: str, spec: Spec
 ) -> None:
-    found = javascript.ask("sketch", spec=spec.canonical, text=text, tables=[[1, 2], [1, 1]])
-    hashes = reference.unit_hashes(units(text, spec), spec)
+    key = SECRET if spec.key else b""
+    asked = {"secret": key.hex()} if key else {}
+    tables = [(1, 2), (1, 1)]
+    found = javascript.ask("sketch", spec=spec.canonical, text=text, tables=tables, **asked)
+    hashes = reference.unit_hashes(units(text, spec), spec, key)
     if not hashes:
         assert found["error"] == "EmptyText"
         return
     shingles = reference.shingles(hashes, spec.size)
-    slots = reference.signature(shingles, spec)
-    keys = reference.table_keys(slots, [(1, 2), (1, 1)])
+    slots = reference.signature(shingles, spec, key)
+    keys = reference.table_keys(slots, tables)
     assert found == {
         "fingerprint": spec.fingerprint,
         "slots": slots,
@@ -78,7 +85,7 @@ def test_signatures_are_those_of_the_reference(
         "keys": [f"{key:016x}" for key in keys],
         "bytes": found["bytes"],
     }
-    whole = MinHash(spec=replace(spec, bits=32))
+    whole = MinHash(spec=replace(spec, bits=32), key=key or None)
     whole.update_hashes(np.array(sorted(shingles), np.uint64))
     sketch = whole if spec.bits == 32 else whole.b_bit(spec.bits)
     kind = MinHash if spec.bits == 32 else BBitMinHash

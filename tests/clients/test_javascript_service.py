@@ -48,14 +48,36 @@ def documents() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module", params=["default", "char:5, 8 bits"])
-def service(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
-    options = () if request.param == "default" else ("--shingle", "char:5", "--bits", "8")
-    with running(tmp_path_factory.mktemp("served") / "data", *options) as started:
+SECRET = "00112233445566778899aabbccddeeff"
+
+
+@pytest.fixture(scope="module")
+def default_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("served") / "data") as started:
         started.event("ready")
         yield started
+
+
+@pytest.fixture(scope="module")
+def keyed_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """An index with a secret key, and with few bits of a slot."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "key").write_text(SECRET)
+    (folder / "key").chmod(0o600)
+    options = ("--shingle", "char:5", "--bits", "8", "--hash", "siphash", "--key-file")
+    with running(folder / "data", *options, str(folder / "key")) as started:
+        started.event("ready")
+        yield started
+
+
+@pytest.fixture(params=["default", "keyed"])
+def service(request: pytest.FixtureRequest) -> Running:
+    return request.getfixturevalue(f"{request.param}_service")
+
+
+def open_service(javascript: JavaScript, service: Running) -> Spec:
+    options = {"secret": SECRET} if service.data.with_name("key").exists() else {}
+    return Spec.from_json(javascript.ask("open", address=service.url, **options))
 
 
 def decided(answers: list[dict[str, Any]]) -> list[tuple[str, str, str | None]]:
@@ -66,7 +88,10 @@ def test_signatures_find_what_texts_find(service: Running) -> None:
     given = documents()
     given.append({"id": "nothing", "text": "\u200d "})
     with JavaScript() as javascript, httpx.Client(base_url=service.url, timeout=60) as client:
-        assert Spec.from_json(javascript.ask("open", address=service.url))
+        assert (
+            open_service(javascript, service).fingerprint
+            == client.get("/v1/stats").json()["fingerprint"]
+        )
         by_signature = javascript.ask("addAll", documents=given)
         assert javascript.ask("document", id=given[0]["id"])["metadata"] == {"kind": "original"}
         checked = [client.post("/v1/check", json={"text": one["text"]}).json() for one in given]
@@ -87,16 +112,24 @@ def test_signatures_find_what_texts_find(service: Running) -> None:
         found = [one["duplicate_of"] for one in answers]
         kept = [one["duplicate_of"] or one["id"] for one in by_text[:-1]]
         assert found[:-1] == kept
+    assert asked[-1] == checked[-1]
     assert [one["again"] for one in again] == [True, True, True]
 
 
-def test_errors_of_the_service_name_the_cause(service: Running) -> None:
+def test_errors_of_the_service_name_the_cause(default_service: Running) -> None:
     with JavaScript() as javascript:
-        javascript.ask("open", address=service.url)
+        open_service(javascript, default_service)
         refused = javascript.ask("document", id="nobody")
         assert (refused["error"], refused["code"]) == ("ServiceError", "not_found")
         grouped = javascript.ask("check", text="one two", options={"within": "en"})
         assert (grouped["error"], grouped["code"]) == ("ServiceError", "parameter_error")
+
+
+def test_keyed_index_needs_the_key(keyed_service: Running) -> None:
+    with JavaScript() as javascript:
+        for secret in ({}, {"secret": "0" * 32}):
+            refused = javascript.ask("open", address=keyed_service.url, **secret)
+            assert refused["error"] == "ParameterError" and "needs the key" in refused["message"]
 
 
 ROOT = Path(__file__).parents[2]
@@ -105,13 +138,13 @@ PRINTED = re.compile(r"^console\.log\(.*\); // (.*)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", ["docs/clients.md", "clients/js/README.md"])
-def test_examples_print_what_they_say(service: Running, tmp_path: Path, page: str) -> None:
+def test_examples_print_what_they_say(default_service: Running, tmp_path: Path, page: str) -> None:
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules/neardup").symlink_to(CLIENT)
     blocks = BLOCK.findall((ROOT / page).read_text("utf-8"))
     assert any("Service.open" in block for block in blocks)
     for block in blocks:
         script = tmp_path / "example.mjs"
-        script.write_text(block.replace("http://127.0.0.1:8080", service.url))
+        script.write_text(block.replace("http://127.0.0.1:8080", default_service.url))
         run = run_node(script)
         assert run.stdout.splitlines() == PRINTED.findall(block), run.stderr

@@ -88,6 +88,15 @@ def test_vectors_alone(place: Path | str) -> None:
         assert [one["status"] for one in answers] == ["duplicate", "rejected", "new"]
 
 
+def test_explanation_has_both_numbers(place: Path | str) -> None:
+    with serving(place, **ALSO) as client:
+        post(client, "/v1/documents", id="1", text="one two three", vector=EAST)
+        told = post(client, "/v1/explain", text="four five six", vector=EAST)
+    assert told["answer"]["by"] == "vector" and told["numbers"] == 3
+    (near,) = told["nearest"]
+    assert (near["id"], near["similarity"], near["cosine"], near["by"]) == ("1", 0.0, 1.0, "vector")
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
@@ -100,7 +109,8 @@ def test_vectors_alone(place: Path | str) -> None:
         ("check", {"text": "a", "vector": {}}, 422, "vector"),
         ("documents", {"text": "a", "vector": [[1]]}, 422, "vector"),
         ("documents", {"id": "1"}, 422, "either text or signature"),
-        ("explain", {"text": "a"}, 400, "not supported for an index with vectors"),
+        ("explain", {"text": "a"}, 400, "vectors of 3 numbers"),
+        ("explain", {"text": "a", "vectors": [EAST]}, 422, "vectors"),
     ],
 )
 def test_requests_that_are_refused(

@@ -2,33 +2,36 @@
 
 import { createInterface } from "node:readline";
 
-import { Service, Sketcher, Spec } from "../../clients/js/index.js";
+import { Key, Service, Sketcher, Spec } from "../../clients/js/index.js";
 
 const sketchers = new Map();
 let service;
 
-function sketcherOf(spec) {
+const keyOf = (secret) => (secret === undefined ? null : new Key(secret));
+
+function sketcherOf(spec, secret) {
   if (!sketchers.has(spec)) {
-    sketchers.set(spec, new Sketcher(Spec.fromJSON(spec)));
+    sketchers.set(spec, new Sketcher(Spec.fromJSON(spec), keyOf(secret)));
   }
   return sketchers.get(spec);
 }
 
 const TASKS = {
-  sketch({ spec, text, tables }) {
-    const found = sketcherOf(spec).sketch(text);
-    const { bits } = sketcherOf(spec).spec;
+  sketch({ spec, secret, text, tables }) {
+    const sketcher = sketcherOf(spec, secret);
+    const found = sketcher.sketch(text);
+    const { bits, fingerprint } = sketcher.spec;
     return {
-      fingerprint: sketcherOf(spec).spec.fingerprint,
+      fingerprint,
       slots: [...found.slots],
       content: found.content,
-      shingles: sketcherOf(spec).shingles(text),
+      shingles: sketcher.shingles(text),
       keys: found.bandKeys(...tables),
       bytes: Buffer.from((bits === 32 ? found : found.bBit(bits)).toBytes()).toString("hex"),
     };
   },
-  async open({ address, options }) {
-    service = await Service.open(address, options);
+  async open({ address, secret }) {
+    service = await Service.open(address, { key: keyOf(secret) });
     return service.spec.canonical;
   },
   check: ({ text, options }) => service.check(text, options),

@@ -36,6 +36,11 @@ function hex32(value) {
   return (value >>> 0).toString(16).padStart(8, "0");
 }
 
+/** Bytes as hexadecimal digits, two each. */
+export function bytesToHex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** The four bytes at a place as a signed 32-bit integer, little-endian. */
 export function readInt32(bytes, at) {
   return bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);

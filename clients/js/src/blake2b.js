@@ -1,4 +1,4 @@
-// BLAKE2b (RFC 7693) without a key, for fingerprints of specifications: once for each of them.
+// BLAKE2b (RFC 7693), for fingerprints of specifications and what is derived from a key.
 
 const MASK = (1n << 64n) - 1n;
 const BLOCK = 128;
@@ -13,26 +13,33 @@ const ORDERS = [
 ].map((digits) => [...digits].map((digit) => parseInt(digit, 16)));
 
 /**
- * The BLAKE2b of bytes, in hexadecimal.
+ * The BLAKE2b of bytes, as bytes.
  *
  * @param {Uint8Array} bytes
  * @param {number} size of the digest, in bytes
+ * @param {Uint8Array} key a secret, or nothing
+ * @param {string} purpose up to 16 letters of ASCII, called personalisation elsewhere
  */
-export function blake2b(bytes, size) {
+export function blake2b(bytes, size, key = new Uint8Array(), purpose = "") {
   const state = [...START];
-  state[0] ^= 0x01010000n ^ BigInt(size);
-  const blocks = Math.max(Math.ceil(bytes.length / BLOCK), 1);
+  state[0] ^= 0x01010000n ^ BigInt(key.length << 8) ^ BigInt(size);
+  const letters = new Uint8Array(16);
+  letters.set(new TextEncoder().encode(purpose));
+  state[6] ^= new DataView(letters.buffer).getBigUint64(0, true);
+  state[7] ^= new DataView(letters.buffer).getBigUint64(8, true);
+  const data = new Uint8Array((key.length > 0 ? BLOCK : 0) + bytes.length);
+  data.set(key);
+  data.set(bytes, data.length - bytes.length);
+  const blocks = Math.max(Math.ceil(data.length / BLOCK), 1);
   for (let n = 0; n < blocks; n++) {
     const last = n === blocks - 1;
     const block = new Uint8Array(BLOCK);
-    block.set(bytes.subarray(BLOCK * n, BLOCK * (n + 1)));
-    compress(state, new DataView(block.buffer), last ? bytes.length : BLOCK * (n + 1), last);
+    block.set(data.subarray(BLOCK * n, BLOCK * (n + 1)));
+    compress(state, new DataView(block.buffer), last ? data.length : BLOCK * (n + 1), last);
   }
   const digest = new DataView(new ArrayBuffer(64));
   state.forEach((word, n) => digest.setBigUint64(8 * n, word, true));
-  return Array.from(new Uint8Array(digest.buffer, 0, size), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
+  return new Uint8Array(digest.buffer, 0, size);
 }
 
 function compress(state, block, counted, last) {

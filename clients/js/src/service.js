@@ -18,15 +18,15 @@ export class Service {
   #sketcher;
 
   /** Use `open`, which asks the service for its specification. */
-  constructor(address, { key, seconds = SECONDS }) {
+  constructor(address, { apiKey, seconds = SECONDS }) {
     this.#base = new URL(`${address}`.replace(/\/*$/, "/"));
-    this.#headers = key === undefined ? {} : { Authorization: `Bearer ${key}` };
+    this.#headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
     this.#seconds = seconds;
   }
 
   static async open(address, options = {}) {
     const service = new Service(address, options);
-    await service.#learnSpec();
+    await service.#learnSpec(options.key ?? null);
     return service;
   }
 
@@ -68,7 +68,7 @@ export class Service {
     await this.#ask("DELETE", `v1/documents/${encodeURIComponent(id)}`);
   }
 
-  async #learnSpec() {
+  async #learnSpec(key) {
     const { fingerprint, spec } = parseWithSeeds(await this.#fetch("GET", "v1/stats"));
     if (typeof spec !== "object" || spec === null) {
       throw new FormatError("the service names no specification: is this neardup?");
@@ -80,7 +80,7 @@ export class Service {
           `${found.fingerprint}: use the version of this library that goes with the service`,
       );
     }
-    this.#sketcher = new Sketcher(found);
+    this.#sketcher = new Sketcher(found, key);
   }
 
   /** The signatures of texts, as the service takes them; null for a text that is empty. */

@@ -1,7 +1,8 @@
 // Texts to signatures, by one specification.
 
-import { toHex } from "./arithmetic.js";
+import { bytesToHex, toHex } from "./arithmetic.js";
 import { EmptyText, ParameterError } from "./errors.js";
+import { requireKey, secretSeed } from "./key.js";
 import { MinHash } from "./minhash.js";
 import { Permutations } from "./permutations.js";
 import { Shingler } from "./shingles.js";
@@ -14,11 +15,13 @@ export class Sketcher {
   #shingler;
   #permutations;
 
-  constructor(spec = new Spec()) {
+  constructor(spec = new Spec(), key = null) {
+    requireKey(spec, key);
     this.spec = spec;
-    this.#units = new UnitHasher(spec);
+    this.#units = new UnitHasher(spec, key);
     this.#shingler = new Shingler(spec.size);
-    this.#permutations = new Permutations(spec.slots, spec.seed);
+    const seed = key === null ? spec.seed : secretSeed(key, spec.seed);
+    this.#permutations = new Permutations(spec.slots, seed);
   }
 
   sketch(text) {
@@ -52,7 +55,7 @@ export class Sketcher {
     const both = new Int32Array(4);
     xxh64(bytes, 0, bytes.length, 1, 0, both, 0);
     xxh64(bytes, 0, bytes.length, 2, 0, both, 2);
-    return Array.from(littleEndian(both, 4), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    return bytesToHex(littleEndian(both, 4));
   }
 }
 

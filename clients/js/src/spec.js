@@ -1,10 +1,12 @@
 // The specification: everything that decides a text's shingles and signature. Two signatures may be
 // compared only if their specifications have the same fingerprint.
 
+import { bytesToHex } from "./arithmetic.js";
 import { blake2b } from "./blake2b.js";
 import { FormatError, ParameterError, SpecMismatch } from "./errors.js";
 
 export const PROFILES = ["conservative", "standard", "plain", "aggressive", "look-alikes"];
+const HASHES = ["xxh64", "siphash"];
 const UNITS = ["word", "char", "line"];
 const BITS = [1, 2, 4, 8, 16, 32];
 const MAX_SHINGLE = 1000;
@@ -23,20 +25,18 @@ const DEFAULTS = {
   bits: 32,
   unicode: "14.0.0",
   version: 1,
+  key: "",
 };
 /** Fields with values that neardup has and this library has not. */
-const FIXED = ["hash", "sketch", "family", "unicode", "version"];
-/** Fields that neardup adds to a specification only if they have a value. */
+const FIXED = ["sketch", "family", "unicode", "version"];
+/** Fields that are in a specification only if they have a value. */
 const LATER = ["strip", "ignored", "key", "weights", "vectors", "mask"];
 
 export class Spec {
   constructor(fields = {}) {
-    for (const name of Object.keys(fields)) {
-      if (LATER.includes(name) && fields[name] === "") {
-        continue;
-      }
-      if (!(name in DEFAULTS)) {
-        throw new ParameterError(unsupported(name, fields[name]));
+    for (const [name, value] of Object.entries(fields)) {
+      if (!(name in DEFAULTS) && !(LATER.includes(name) && value === "")) {
+        throw new ParameterError(unsupported(name, value));
       }
     }
     Object.assign(this, DEFAULTS, pick(fields));
@@ -45,6 +45,8 @@ export class Spec {
         throw new ParameterError(unsupported(name, this[name]));
       }
     }
+    requireOne("hash", this.hash, HASHES);
+    requireKeyId(this.hash, this.key);
     requireOne("text profile", this.profile, PROFILES);
     requireOne("shingle unit", this.unit, UNITS);
     requireOne("bits of a slot", this.bits, BITS);
@@ -71,7 +73,9 @@ export class Spec {
     } catch (error) {
       throw new FormatError(`not a specification: ${error.message}`);
     }
-    const missing = Object.keys(DEFAULTS).filter((name) => !Object.hasOwn(values ?? {}, name));
+    const missing = Object.keys(DEFAULTS).filter(
+      (name) => !LATER.includes(name) && !Object.hasOwn(values ?? {}, name),
+    );
     if (missing.length > 0) {
       throw new FormatError(`not a specification of this version: without ${missing.join(", ")}`);
     }
@@ -83,7 +87,8 @@ export class Spec {
   }
 
   get canonical() {
-    const named = Object.keys(DEFAULTS).sort().map((name) => {
+    const stated = Object.keys(DEFAULTS).filter((name) => !LATER.includes(name) || this[name]);
+    const named = stated.sort().map((name) => {
       const value = name === "seed" ? this.seed.toString() : JSON.stringify(this[name]);
       return `${JSON.stringify(name)}:${value}`;
     });
@@ -91,7 +96,7 @@ export class Spec {
   }
 
   get fingerprint() {
-    return blake2b(new TextEncoder().encode(this.canonical), 16);
+    return bytesToHex(blake2b(new TextEncoder().encode(this.canonical), 16));
   }
 
   /** This specification with all bits of a slot. */
@@ -142,6 +147,15 @@ function requireOne(what, value, allowed) {
   if (!allowed.includes(value)) {
     throw new ParameterError(
       `${what} ${shown(value)} is not supported: choose one of ${allowed.join(", ")}`,
+    );
+  }
+}
+
+function requireKeyId(hash, key) {
+  const wanted = hash === "siphash" ? /^[0-9a-f]{16}$/ : /^$/;
+  if (typeof key !== "string" || !wanted.test(key)) {
+    throw new ParameterError(
+      "a specification with hash siphash has the id of its key, 16 digits, and no other has one",
     );
   }
 }

@@ -3,8 +3,10 @@
 import {
   ALONE, CLASS_BITS, DROPPED, MARK, SPACE, WORD, characterTable,
 } from "./characters.js";
-import { codePoint, normalForm } from "./normal-form.js";
 import { halves } from "./arithmetic.js";
+import { halvesOf } from "./key.js";
+import { codePoint, normalForm } from "./normal-form.js";
+import { siphash } from "./siphash.js";
 import { xxh64 } from "./xxh64.js";
 
 const BLANK = 0x20;
@@ -14,9 +16,13 @@ const FIRST_SIZE = 1 << 12;
 
 /** Makes the hashes of the units of one text after the other. */
 export class UnitHasher {
-  /** @param {import("./spec.js").Spec} spec */
-  constructor(spec) {
+  /**
+   * @param {import("./spec.js").Spec} spec
+   * @param {import("./key.js").Key | null} key of keyed hashes
+   */
+  constructor(spec, key = null) {
     this.spec = spec;
+    this.halves = key === null ? null : halvesOf(key);
     this.table = characterTable(spec.profile);
     /** What a word character of ASCII is folded to; 0 for all others. */
     this.asciiWords = new Uint8Array(128);
@@ -62,10 +68,13 @@ export class UnitHasher {
 
   #hashUnit(end, start = 0) {
     if (end > start) {
-      xxh64(
-        this.bytes, start, end, this.seedLow, this.seedHigh, this.hashes, 2 * this.count,
-      );
-      this.count++;
+      const { bytes, hashes } = this;
+      const place = 2 * this.count++;
+      if (this.halves === null) {
+        xxh64(bytes, start, end, this.seedLow, this.seedHigh, hashes, place);
+      } else {
+        siphash(bytes, start, end, this.halves, hashes, place);
+      }
     }
   }
 

@@ -7,7 +7,7 @@ import test from "node:test";
 import * as neardup from "../index.js";
 
 const {
-  BBitMinHash, EmptyText, FormatError, MinHash, ParameterError, Sketcher, Spec, SpecMismatch,
+  BBitMinHash, EmptyText, FormatError, Key, MinHash, ParameterError, Sketcher, Spec, SpecMismatch,
 } = neardup;
 
 const FOX = "The quick brown Fox jumps over the lazy dog.";
@@ -81,7 +81,7 @@ test("specifications that can't be, or not here", () => {
   const wrong = [
     { size: 0 }, { size: 1001 }, { size: 2.5 }, { slots: 65_537 }, { bits: 3 }, { unit: "token" },
     { profile: "Standard" }, { seed: -1 }, { seed: 2 ** 60 }, { seed: 1n << 64n }, { seed: "0x1" },
-    { hash: "siphash", key: "616a7e8911622fde" }, { sketch: "oneperm", family: "rounds" },
+    { hash: "siphash" }, { hash: "murmur3" }, { key: "616a7e8911622fde" }, { sketch: "oneperm", family: "rounds" },
     { family: "affine-m61", bits: 64 }, { strip: "html" }, { unicode: "15.0.0" }, { colour: 1 },
   ];
   for (const fields of wrong) {
@@ -94,6 +94,22 @@ test("specifications that can't be, or not here", () => {
     assert.throws(() => Spec.fromJSON(text), FormatError, text);
   }
   assert.equal(new Spec({ strip: "", key: "" }).fingerprint, new Spec().fingerprint);
+});
+
+test("without the key of a specification nothing is made", () => {
+  const key = new Key("000102030405060708090a0b0c0d0e0f\n");
+  assert.equal(key.id, "616a7e8911622fde");
+  assert.equal(new Key(Uint8Array.from({ length: 16 }, (_, n) => n)).id, key.id);
+  assert.ok(!JSON.stringify(key).includes("0001") && Object.keys(key).join() === "id");
+  const spec = Spec.of("word:5", { hash: "siphash", key: key.id });
+  assert.notDeepEqual(new Sketcher(spec, key).sketch(FOX).slots, new Sketcher().sketch(FOX).slots);
+  for (const [given, other] of [[spec, null], [spec, new Key("f".repeat(32))], [spec, "0".repeat(32)],
+    [new Spec(), key]]) {
+    assert.throws(() => new Sketcher(given, other), ParameterError);
+  }
+  for (const secret of [undefined, null, "", "00", new Uint8Array(15), [1, 2]]) {
+    assert.throws(() => new Key(secret), /16 bytes/);
+  }
 });
 
 test("what is not comparable is not compared", () => {

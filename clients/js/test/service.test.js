@@ -40,7 +40,7 @@ const accept = withStats((_, body) => {
 
 test("a text is not sent, its signature is", async () => {
   await withServer(accept, async (address, requests) => {
-    const service = await Service.open(`${address}/dedup/`, { key: "secret" });
+    const service = await Service.open(`${address}/dedup/`, { apiKey: "secret" });
     assert.deepEqual(service.spec, SPEC);
     await service.check(TEXT, { within: "mail" });
     await service.add({ id: "a/b", text: TEXT, metadata: { year: 2024 } }, { replace: true });
@@ -102,9 +102,11 @@ test("errors of the service, and of a proxy before it", async () => {
 });
 
 test("a service with another specification is refused before a text is sketched", async () => {
+  const keyed = Spec.of("word:5", { hash: "siphash", key: "616a7e8911622fde" });
   const specs = [
     [{ ...STATS, fingerprint: "0".repeat(32) }, SpecMismatch],
-    [{ ...STATS, spec: { ...STATS.spec, hash: "siphash", key: "616a7e8911622fde" } }, ParameterError],
+    [{ ...STATS, spec: { ...STATS.spec, strip: "html" } }, ParameterError],
+    [{ spec: JSON.parse(keyed.canonical), fingerprint: keyed.fingerprint }, ParameterError],
     [{ documents: 3 }, FormatError],
   ];
   for (const [stats, error] of specs) {

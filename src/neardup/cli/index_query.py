@@ -128,7 +128,7 @@ def query(
         numbers = _parse_vector(index, vector)
         wanted = text if text is not None else None if file is None else _read(file)
         if explain:
-            explanation = index.explain(wanted or "", within=within)
+            explanation = index.explain(wanted, vector=numbers, within=within)
             _print(explanation.as_dict if as_json else str(explanation))
         elif similar is not None:
             matches = index.similar(wanted, similar, vector=numbers, within=within)
@@ -164,24 +164,14 @@ def describe_answer(index: Index, answer: Answer) -> str:
     """Return the answer of an index as a sentence."""
     if answer.similarity is None:
         return answer.status + (f": {answer.reason}" if answer.reason else "")
+    from neardup.index.explain import describe_numbers
+
     how = "" if answer.exact else " (estimated)"
+    likeness = describe_numbers(answer, answer.similarity, index.spec.of_vectors)
     return (
         f"duplicate of {make_printable(str(answer.duplicate_of))}, "
-        f"{_describe_numbers(index, answer)}{how}, cluster {answer.cluster}"
+        f"{likeness}{how}, cluster {answer.cluster}"
     )
-
-
-def _describe_numbers(index: Index, found: Answer | Document) -> str:
-    """Return the similarities of a copy and its witness, and by which signal it is a copy."""
-    from neardup.index.answer import SignalAnswer, SignalDocument, SignalDocumentWithText
-
-    shown = format_similarity(found.similarity or 0.0)
-    if index.spec.of_vectors:
-        return f"cosine {shown}"
-    if not isinstance(found, SignalAnswer | SignalDocument | SignalDocumentWithText):
-        return f"{shown} similar"
-    cosine = "" if found.cosine is None else f", cosine {format_similarity(found.cosine)}"
-    return f"{shown} similar{cosine}, by {found.by}"
 
 
 def _print(answer: dict[str, Any] | str) -> None:
@@ -310,9 +300,11 @@ def get(
 def _document_lines(index: Index, document: Document) -> list[tuple[str, str]]:
     lines = [("id", document.id), ("status", document.status)]
     if document.duplicate_of is not None and document.similarity is not None:
+        from neardup.index.explain import describe_numbers
+
         numbers = format_similarity(document.similarity)
         if index.options.vectors is not None:
-            numbers = _describe_numbers(index, document)
+            numbers = describe_numbers(document, document.similarity, index.spec.of_vectors)
         how = "" if document.exact else ", estimated"
         lines.append(("duplicate of", f"{document.duplicate_of} ({numbers}{how})"))
     lines.append(("added", format_time(document.added)))

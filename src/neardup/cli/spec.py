@@ -35,6 +35,7 @@ MEANING: Final = {
     "version": "the versions of the format differ",
     "strip": "different parts of a text are compared",
     "mask": "different parts of a text are replaced by placeholders",
+    "stem": "words are compared by the stems of different languages or versions",
     "ignored": "different lines are ignored",
     "key": "words are hashed with different keys",
     "weights": "shingles have different weights",

@@ -148,3 +148,13 @@ class SimilarDocument:
     cluster: int
     similarity: float
     exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SignalSimilarDocument(SimilarDocument):
+    """The same in an index that compares texts and vectors: the similarity is that of texts."""
+
+    cosine: float | None = None
+    """The cosine of the two vectors."""
+    by: str | None = None
+    """The signal by which it is similar: `text`, `vector` or `both`; None if it is not."""

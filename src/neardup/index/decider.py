@@ -25,6 +25,8 @@ from neardup.verify import Comparison
 
 KEPT = -1
 """The witness of a document that is kept."""
+ANY_SIMILARITY = 1e-300
+"""A threshold that every pair with a common shingle reaches."""
 SLICE_BYTES = 32 << 20
 """Size of the stored shingles that are loaded and compared together; one document may have more."""
 
@@ -133,6 +135,17 @@ class Decider:
     options: Options
     weights: NDArray[np.uint32] | None = None
     """Weights of the shingle cells, for measures that depend on the corpus (tf-idf)."""
+    counts_all: bool = False
+    """Whether pairs of any similarity get their numbers, to show these; it decides nothing."""
+
+    def lenient(self) -> Decider:
+        """Return a decider that gives the similarity of pairs below the threshold too."""
+        options = self.options
+        if options.verify == "exact":
+            options = replace(options, threshold=ANY_SIMILARITY)
+        else:
+            options = replace(options, verify="none")
+        return replace(self, options=options, counts_all=True)
 
     def decide(self, arrivals: Arrivals, numbers: Integers, source: CandidateSource) -> Judgements:
         """Judge arrivals in order; `numbers` are the numbers that they have or will have."""
@@ -280,6 +293,10 @@ class Decider:
             verifier, set_of = self._verifier(arrivals, sets)
             places = np.array([set_of.get(number, 0) for number in distinct.tolist()], np.int64)
             left, right = places[document[exact]], len(set_of) + rows[exact]
+            if self.counts_all and self.options.vectors is not None:
+                texts, cosine = verifier.numbers(left, right).T
+                one = self.options.spec.of_vectors
+                return (cosine, exact, None) if one else (texts, exact, cosine)
             similarity[exact] = verifier.pairs(left, right)
             if self.options.has_two_signals:
                 similarity, cosine = self._both_numbers(verifier, left, right, similarity)

@@ -44,11 +44,8 @@ from neardup.index.cluster_pages import list_clusters
 from neardup.index.exchange import ExportedStore, describe_additions, export_store
 from neardup.index.expiry import ExpiryPass, Forgotten
 from neardup.index.explain import (
-    DocumentExplanation,
     Explanation,
     explain_query,
-    explain_stored,
-    explain_stored_pair,
 )
 from neardup.index.generation import Generation, OpenOptions
 from neardup.index.increment import add_increment
@@ -68,8 +65,12 @@ from neardup.index.request_queue import MOST_WAITING
 from neardup.index.settings import IndexSettings, parse_budget
 from neardup.index.shadow import Shadow
 from neardup.index.stats import Stats
+from neardup.index.stored_explanation import (
+    DocumentExplanation,
+    explain_stored,
+    explain_stored_pair,
+)
 from neardup.index.validation import check_id, encode_metadata
-from neardup.index.vector_settings import require_texts_alone
 from neardup.index.view import View
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
@@ -258,10 +259,6 @@ class Index:
     def _one_text(self, text: Any) -> list[Any] | None:
         """Return the text of one document as those of a batch; None if it needs none."""
         return None if text is None and self.spec.of_vectors else [text]
-
-    def _of_texts_alone(self, wanted: str, cure: str) -> None:
-        """Raise ParameterError if the index has vectors."""
-        require_texts_alone(self.options, wanted, cure)
 
     @property
     def path(self) -> Path | str:
@@ -739,11 +736,14 @@ class Index:
 
             return generation.answer(question)
 
-    def explain(self, text: str, *, within: str | None = None) -> Explanation:
+    def explain(
+        self, text: str | None = None, *, vector: Vector = None, within: str | None = None
+    ) -> Explanation:
         """Explain the answer to a text: every step of `query`, with its result and its time.
 
         Args:
             text: The text.
+            vector: Its vector, as in `add`.
             within: The group to look in, as in `query`.
 
         Returns:
@@ -752,22 +752,27 @@ class Index:
         >>> _example().explain("one two six").rule
         'no kept document shares a bucket'
         """
-        self._of_texts_alone("an explanation", "query and similar tell both numbers")
         for _ in range(2):  # the first time includes loading kernels and pages
             begun = time.perf_counter()
-            answer = self.query(text, within=within)
+            answer = self.query(text, vector=vector, within=within)
             seconds = time.perf_counter() - begun
-            explanation = self._explain(text, within, answer, seconds)
+            explanation = self._explain(text, vector, within, answer, seconds)
         return explanation
 
     def _explain(
-        self, text: str, within: str | None, answer: Answer, seconds: float
+        self,
+        text: str | None,
+        vector: Vector,
+        within: str | None,
+        answer: Answer,
+        seconds: float,
     ) -> Explanation:
+        texts, vectors = self._one_text(text), _alone(vector)
         with self._opened.while_open() as generation:
             sketcher = generation.sketcher
             apart = sketcher.hash_groups(_alone(within), 1)
             return generation.answer(
-                lambda view: explain_query(text, apart, answer, seconds, view, sketcher)
+                lambda view: explain_query(texts, vectors, apart, answer, seconds, view, sketcher)
             )
 
     def explain_document(self, id: str) -> DocumentExplanation | None:
@@ -782,8 +787,6 @@ class Index:
         >>> _example().explain_document("1").rule[:16]
         'no kept document'
         """
-
-        self._of_texts_alone("an explanation", "Index.get(id) tells both numbers")
 
         def question(view: View) -> DocumentExplanation | None:
             document = view.document(id)
@@ -807,8 +810,6 @@ class Index:
         >>> index.explain_pair("2", "1").verdict
         'copy'
         """
-
-        self._of_texts_alone("an explanation", "Index.get(id) tells both numbers")
 
         def question(view: View) -> PairVerdict | None:
             one, other = view.document(a), view.document(b)
@@ -946,7 +947,6 @@ class Index:
         >>> index.shadow.drop()
         """
         generation = self._in_folder("another operating point").generation
-        self._of_texts_alone("another operating point", "build another index")
         generation.require_writer()
         assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow

@@ -8,7 +8,6 @@ import numpy as np
 
 from neardup.errors import NeardupError
 from neardup.index import snapshot
-from neardup.index.explain import lenient
 from neardup.index.lookup import ALL, LookupTables
 from neardup.index.postings import Integers
 from neardup.index.store import BLOBS, Row, Store
@@ -117,7 +116,7 @@ def _check_witnesses(store: Store, view: View, copies: Sequence[Row]) -> Iterato
     witnesses = np.array([row.witness for row in exact], np.int64)
     decider = view.decider
     if decider.options.has_two_signals:  # a copy may have the decision of a document of equal text
-        decider = lenient(decider)
+        decider = decider.lenient()
     pairs = decider.compare_pairs(arrivals, np.arange(len(exact)), witnesses, view)
     for row, similarity in zip(exact, pairs.similarity.tolist(), strict=True):
         if row.similarity is None or not np.isclose(similarity, row.similarity):

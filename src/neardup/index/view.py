@@ -31,6 +31,7 @@ from neardup.index.answer import (
     SignalAnswer,
     SignalDocument,
     SignalDocumentWithText,
+    SignalSimilarDocument,
     SimilarDocument,
 )
 from neardup.index.arrivals import Arrivals, SignatureCodec
@@ -242,23 +243,41 @@ class View:
         _, pairs = self.decider.compare_candidates(
             arrivals, np.zeros(1, np.int64), self, stop_early=False
         )
-        similar = np.flatnonzero(pairs.similarity >= 0.0)
-        best = similar[np.argsort(-pairs.similarity[similar], kind="stable")][:most]
-        return self.name_pairs(pairs, best)
+        similar = pairs.similarity >= 0.0
+        ranked = self.rank_pairs(pairs)
+        return self.name_pairs(pairs, ranked[similar[ranked]][:most])
+
+    def rank_pairs(self, pairs: CandidatePairs) -> Integers:
+        """Return the places of pairs, the most similar ones first; those of two signals by the one
+        that is farther above its threshold, or with `unless` by the one that is less far."""
+        nearness, signal = pairs.similarity, self.options.vectors
+        if signal is not None and pairs.cosine is not None:
+            texts, vectors = nearness - self.options.threshold, pairs.cosine - signal.threshold
+            nearness = (np.maximum if signal.finds else np.minimum)(texts, vectors)
+        return np.argsort(-nearness, kind="stable")
 
     def name_pairs(self, pairs: CandidatePairs, places: Integers) -> list[SimilarDocument]:
         """Return the stored documents of the pairs at these places, with their ids."""
         rows = self.store.rows(pairs.numbers[places].tolist())
         return [
-            SimilarDocument(
-                rows[number].id,
-                number,
-                max(float(pairs.similarity[at]), 0.0),
-                bool(pairs.exact[at]),
-            )
+            self._name_pair(pairs, at, rows[number].id)
             for at in places.tolist()
             if (number := int(pairs.numbers[at])) in rows
         ]
+
+    def _name_pair(self, pairs: CandidatePairs, at: int, id: str) -> SimilarDocument:
+        similarity = float(pairs.similarity[at])
+        if not self.options.spec.of_vectors:
+            similarity = max(similarity, 0.0)
+        found = SimilarDocument(id, int(pairs.numbers[at]), similarity, bool(pairs.exact[at]))
+        if pairs.cosine is None:
+            return found
+        cosine = float(pairs.cosine[at])
+        by = self._by(similarity, cosine)
+        if by != "both" and self.options.vetoes_by_vectors:
+            by = None
+        values = {field.name: getattr(found, field.name) for field in fields(found)}
+        return SignalSimilarDocument(**values, cosine=cosine, by=by)
 
     def document(self, id: str) -> Document | None:
         """Return the document that has this id; None if there is none."""

@@ -130,6 +130,7 @@ KERNELS = {
         "keep_both",
         "keep_cosine",
         "keep_either",
+        "near_codes",
         "signal_numbers",
         "vector_rests",
     ),
@@ -158,6 +159,7 @@ KERNELS = {
         "quantised",
         "sum_quantised",
     ),
+    "words": ("learn", "translate", "word_spans"),
     "verification": (
         "bag_pairs",
         "components_bags",

@@ -194,10 +194,11 @@ def find_near_duplicates(
             decided.tally,
             summary.reasons,
             first_new,
-            summary.by_earlier,
+            summary.tally.by_earlier,
             vetoed,
             ranked.ranking.undated,
             None if overrides is None else len(ranked.dropped),
+            summary.tally.by_signal,
         )
         described = record.describe_run(job, counts)
         described["metrics"] |= sizes.metrics() | record.measure_empty_bins(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -234,11 +234,17 @@ def words(codes: list[int]) -> Iterator[str]:
         yield word
 
 
-def units(text: str, spec: Spec) -> list[bytes]:
-    """Return the units that shingles are made of; none only for a text with nothing visible."""
+def units(text: str, spec: Spec, stem: Callable[[str], str] = str) -> list[bytes]:
+    """Return the units that shingles are made of; none only for a text with nothing visible.
+
+    Args:
+        text: The text.
+        spec: The specification.
+        stem: Returns the stem of a word, if the specification has stems.
+    """
     codes = normalise(text, spec.profile)
     if spec.unit == "word":
-        found = list(words(codes)) or [whole(codes)]
+        found = list(map(stem, words(codes))) or [whole(codes)]
     elif spec.unit == "char":
         found = list(whole(codes))
     else:

@@ -9,9 +9,9 @@ from typing import Final
 from neardup.errors import UsageError
 from neardup.formatting import format_similarity
 from neardup.index.answer import DocumentCluster, ListedCluster
-from neardup.index.explain import ComparedDocument, DocumentExplanation
 from neardup.index.index import Index
 from neardup.index.redis_store.address import RedisAddress, is_redis
+from neardup.index.stored_explanation import ComparedDocument, DocumentExplanation
 from neardup.report.html import name
 from neardup.review.row_spans import RowSpan
 from neardup.review.run_index import ReviewIndex
@@ -75,8 +75,9 @@ class IndexSubject:
         if pair is None:
             raise _gone(a if self.opened.get(a) is None else b)
         facts = [("buckets that both are in", f"{pair.buckets:,} of {pair.tables:,}")]
-        if pair.similarity is not None:
-            facts.insert(0, ("similarity", format_similarity(pair.similarity)))
+        for what, number in (("cosine", pair.cosine), ("similarity", pair.similarity)):
+            if number is not None:
+                facts.insert(0, (what, format_similarity(number)))
         return ReviewExplanation(pair.sentence, facts)
 
 
@@ -102,7 +103,10 @@ def _facts(explained: DocumentExplanation) -> Iterator[tuple[str, str]]:
 
 
 def _shared(explained: DocumentExplanation, witness: ComparedDocument) -> Iterator[tuple[str, str]]:
-    yield "similarity of the two", format_similarity(witness.similarity)
+    what = "cosine" if explained.of_vectors else "similarity"
+    yield f"{what} of the two", format_similarity(witness.similarity)
+    if witness.cosine is not None:
+        yield "cosine of the two", format_similarity(witness.cosine)
     if witness.shared is not None:
         yield "shingles of both", f"{witness.shared:,}"
     yield "buckets that both are in", f"{len(witness.buckets):,} of {explained.tables:,}"

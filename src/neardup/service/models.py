@@ -326,6 +326,10 @@ CheckRequest = Annotated[
         )
     ),
 ]
+ExplainRequest = Annotated[
+    Annotated[CheckText, Tag("<one>")] | Annotated[CheckVector, Tag("<vector>")],
+    Discriminator(_tag_by_field(vector="<vector>")),
+]
 AddRequest = Annotated[
     Annotated[OneDocument, Tag("<one>")] | Annotated[NewDocuments, Tag("<many>")],
     Discriminator(_tag_by_field(documents="<many>")),

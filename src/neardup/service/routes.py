@@ -38,7 +38,6 @@ from neardup.service.models import (
     AnswerList,
     CheckRequest,
     CheckSignature,
-    CheckText,
     CheckTexts,
     CheckVector,
     CheckVectors,
@@ -46,6 +45,7 @@ from neardup.service.models import (
     ClusterOptions,
     DocumentOptions,
     ErrorBody,
+    ExplainRequest,
     HealthStatus,
     IdText,
     NewDocuments,
@@ -154,11 +154,13 @@ async def _check_vectors(request: ServiceRequest, body: CheckVectors | CheckVect
     response_model=Explanation,
     responses=errors(*GUARDED_ERRORS, *BODY_ERRORS),
 )
-async def explain(request: ServiceRequest, body: CheckText) -> Response:
+async def explain(request: ServiceRequest, body: Annotated[ExplainRequest, Body()]) -> Response:
     """How the answer to a text comes about, step by step. Nothing is added."""
+    text, vector = body.text, body.vector if isinstance(body, CheckVector) else None
+    group = body.within
     request.charge(1)
     return JsonResponse(
-        await request.read(lambda index: index.explain(body.text, within=body.within))
+        await request.read(lambda index: index.explain(text, vector=vector, within=group))
     )
 
 

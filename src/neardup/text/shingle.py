@@ -21,6 +21,7 @@ from neardup.keys import Key, make_hasher
 from neardup.spec import UNIFYING, Spec
 from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.characters import character_table, normalise_texts
+from neardup.text.stems import WordTexts, stem_units
 
 Integers = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -68,7 +69,7 @@ def hash_units(documents: pa.Array, spec: Spec, key: Key | None = None) -> Ragge
     table = character_table(spec.profile)
     fold_case, fold_digits = spec.profile != "conservative", spec.profile in UNIFYING
     if spec.unit == "word":
-        return Ragged(
+        units = Ragged(
             *kernels.word_units(
                 texts.data,
                 texts.offsets,
@@ -79,6 +80,9 @@ def hash_units(documents: pa.Array, spec: Spec, key: Key | None = None) -> Ragge
                 hasher,
             )
         )
+        if not spec.stem:
+            return units
+        return stem_units(units, WordTexts.of(texts, spec.profile), spec.stem, hasher)
     per_char = spec.unit == "char"
     return Ragged(
         *kernels.squeezed_units(

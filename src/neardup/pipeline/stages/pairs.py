@@ -18,7 +18,7 @@ from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.sorting import PAIRS_AT_ONCE, Sorter, split_pairs
 from neardup.pipeline.stages.band import BucketFiles
-from neardup.pipeline.stages.compare import PairComparer
+from neardup.pipeline.stages.compare import LexicalComparer, PairComparer
 from neardup.pipeline.stages.rank import RankedDocuments
 
 Integers = NDArray[np.int64]
@@ -107,7 +107,15 @@ def _compare_leaders(
     yield copied, copied, np.ones(len(copied))
     own_roots = np.arange(len(ranked.state), dtype=np.uint32)
     for pairs in pair_members(
-        buckets, own_roots, ranked.sketches.first_new, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget
+        buckets,
+        own_roots,
+        ranked.sketches.first_new,
+        0,
+        BUCKET_CAP,
+        BUCKET_CAP,
+        compare,
+        folder,
+        job.budget,
     ):
         left, right = split_pairs(pairs)
         similar = compare(left, right)
@@ -122,13 +130,15 @@ def pair_members(
     fresh: int,
     most: int,
     last: int,
+    compare: PairComparer | LexicalComparer,
     folder: Path,
     budget: Budget,
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield pairs of bucket members, sorted, without repeats, block by block.
 
     Each member number `fresh` to `most` of a bucket is paired with all later ones before number
-    `last`, unless both have the same root, or both ranks are below `new`.
+    `last`, unless both have the same root, or both ranks are below `new`, or `compare` rules the
+    pair out.
     """
     sorter = Sorter(folder / "members", budget.share(4))
     for batch in buckets:
@@ -146,7 +156,7 @@ def pair_members(
                 place,
                 PAIRS_AT_ONCE,
             )
-            sorter.add(pairs)
+            sorter.add(compare.sift(pairs))
     for pairs, _ in sorter:
         yield from (
             pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)
