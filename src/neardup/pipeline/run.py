@@ -172,8 +172,7 @@ def find_near_duplicates(
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
-                progress.stage("pairing", len(sketches), "documents")
-                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
+                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare, progress)
         compare.forget()
         if job.kept:
             with clock.stage("filter"):
