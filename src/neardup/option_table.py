@@ -454,6 +454,14 @@ class RetunedOptions(PointOptions, total=False):
     planes: str | None
 
 
+class RebuiltOptions(IndexOptions, total=False):
+    """What an index is made for, and the layout of the vectors that it has stored."""
+
+    cosine: float | None
+    planes: str | None
+    centre: str | None
+
+
 class MatchingOptions(OnlineOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
@@ -577,7 +585,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
-        IndexOptions,
+        RebuiltOptions,
         _INDEX,
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),
