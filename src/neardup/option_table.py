@@ -386,8 +386,8 @@ class VectorOptions(TypedDict, total=False):
     cosine: Annotated[
         float | None,
         Option(
-            "With --vectors: documents whose vectors have at least this cosine are duplicates, "
-            "above 0, at most 1.",
+            "With --vectors, or to change an index: documents whose vectors have at least this "
+            "cosine are duplicates, above 0, at most 1.",
             otherwise="none",
             metavar="X",
             common=True,
