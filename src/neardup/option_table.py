@@ -386,8 +386,8 @@ class VectorOptions(TypedDict, total=False):
     cosine: Annotated[
         float | None,
         Option(
-            "With --vectors: documents whose vectors have at least this cosine are duplicates, "
-            "above 0, at most 1.",
+            "With --vectors, or to change an index: documents whose vectors have at least this "
+            "cosine are duplicates, above 0, at most 1.",
             otherwise="none",
             metavar="X",
             common=True,
@@ -452,6 +452,14 @@ class RetunedOptions(PointOptions, total=False):
 
     cosine: float | None
     planes: str | None
+
+
+class RebuiltOptions(IndexOptions, total=False):
+    """What an index is made for, and the layout of the vectors that it has stored."""
+
+    cosine: float | None
+    planes: str | None
+    centre: str | None
 
 
 class MatchingOptions(OnlineOptions, total=False):
@@ -577,7 +585,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
-        IndexOptions,
+        RebuiltOptions,
         _INDEX,
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),
