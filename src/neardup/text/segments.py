@@ -8,6 +8,7 @@ newlines between them, across which no word goes.
 from __future__ import annotations
 
 from importlib.util import find_spec
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -105,8 +106,8 @@ def _boundaries_of_part(part: NDArray[np.uint8]) -> Integers:
     begins = (part & 0xC0) != 0x80
     units = begins.astype(np.int64) + (part >= 0xF0)
     places = np.append(np.repeat(np.arange(len(part)), units), len(part))
-    ends = [end for _, end in WordBreaker(part.tobytes().decode(), "").segments()]
-    return places[np.array(ends, np.int64)]
+    spans = WordBreaker(part.tobytes().decode(), "").segments()
+    return places[np.fromiter(map(itemgetter(1), spans), np.int64)]
 
 
 def segment_units(words: WordTexts, wholes: Ragged, hasher: tuple[Any, ...]) -> Ragged:
