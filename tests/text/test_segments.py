@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 
 import icu4py
@@ -40,6 +42,7 @@ mixed = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
 def cut(run: str) -> list[str]:
+    segments.load_dictionaries()
     return list(WordBreaker(run, ""))
 
 
@@ -81,6 +84,16 @@ def test_texts_cut_in_several_calls_are_cut_in_the_same_way(several: list[str]) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "LONGEST_CALL", 7)
         assert units(several, spec) == once
+
+
+def test_the_first_text_of_a_process_is_cut_as_the_others_are() -> None:
+    """ICU alone takes the first "ーひ" of a process for one word, and later ones for two."""
+    program = (
+        "import neardup; print([neardup.similarity('ーひ', text, shingle='word:1', segment='icu') "
+        "for text in ('ひ', 'ひー', 'ひ')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "[0.5, 1.0, 0.5]\n", ran.stderr
 
 
 def test_texts_with_spaces_are_the_same_words() -> None:

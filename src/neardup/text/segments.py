@@ -7,6 +7,7 @@ newlines between them, across which no word goes.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from operator import itemgetter
 from typing import Any
@@ -23,6 +24,10 @@ from neardup.text.stems import WordTexts
 
 Integers = NDArray[np.int64]
 SEGMENTERS = ("icu",)
+OF_EACH_DICTIONARY = "一ひカกກကក"
+"""A character of each script that has one. ICU loads a dictionary when it meets its script, and
+cuts some characters in another way before that: the first text of a process, if it begins with `ー`.
+"""
 LONGEST_CALL = 1 << 24
 """The most bytes that ICU is given at once: it counts in 32 bits."""
 
@@ -57,9 +62,15 @@ def require_segmenter(segment: str) -> None:
 def _library() -> Any:
     if find_spec("icu4py") is None:
         raise UsageError("segment needs a library that is missing: pip install 'neardup[icu]'")
-    import icu4py
+    import icu4py.breakers
 
     return icu4py
+
+
+@cache
+def load_dictionaries() -> None:
+    """Have ICU load its dictionaries, so that it cuts every text in the same way from then on."""
+    list(_library().breakers.WordBreaker(OF_EACH_DICTIONARY, ""))
 
 
 def segment_words(texts: Ragged, profile: str) -> WordTexts:
@@ -100,13 +111,12 @@ def find_boundaries(runs: NDArray[np.uint8]) -> Integers:
 
 
 def _boundaries_of_part(part: NDArray[np.uint8]) -> Integers:
-    from icu4py.breakers import WordBreaker
-
+    load_dictionaries()
     # ICU counts in UTF-16: a character of four bytes has two units.
     begins = (part & 0xC0) != 0x80
     units = begins.astype(np.int64) + (part >= 0xF0)
     places = np.append(np.repeat(np.arange(len(part)), units), len(part))
-    spans = WordBreaker(part.tobytes().decode(), "").segments()
+    spans = _library().breakers.WordBreaker(part.tobytes().decode(), "").segments()
     return places[np.fromiter(map(itemgetter(1), spans), np.int64)]
 
 
