@@ -6,7 +6,7 @@ Each of these finds the facts in its own way; `explain_pair` says what follows f
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,6 +251,10 @@ def describe_rule(options: Options) -> str:
     if signal is None or not options.has_two_signals:
         return rule
     return f"{rule} {'or' if signal.finds else 'and'} cosine >= {signal.threshold:g}"
+
+
+SIGNAL_NAMES: Final = ("text", "vector", "both", "copy")
+"""Which of two signals removed a document; `copy` where it is identical to its witness."""
 
 
 def name_signals(

@@ -396,8 +396,8 @@ class VectorOptions(TypedDict, total=False):
     cosine: Annotated[
         float | None,
         Option(
-            "With --vectors: documents whose vectors have at least this cosine are duplicates, "
-            "above 0, at most 1.",
+            "With --vectors, or to change an index: documents whose vectors have at least this "
+            "cosine are duplicates, above 0, at most 1.",
             otherwise="none",
             metavar="X",
             common=True,
@@ -455,6 +455,21 @@ class VectorOptions(TypedDict, total=False):
 
 class OnlineOptions(IndexOptions, VectorOptions, total=False):
     """What an index is made for, and its vectors."""
+
+
+class RetunedOptions(PointOptions, total=False):
+    """How stored sketches are compared, those of vectors included."""
+
+    cosine: float | None
+    planes: str | None
+
+
+class RebuiltOptions(IndexOptions, total=False):
+    """What an index is made for, and the layout of the vectors that it has stored."""
+
+    cosine: float | None
+    planes: str | None
+    centre: str | None
 
 
 class MatchingOptions(OnlineOptions, total=False):
@@ -562,7 +577,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
-    "shadow of a service": Place(PointOptions, _SKETCHED),
+    "shadow of a service": Place(RetunedOptions, _SKETCHED),
     "neardup dedup": Place(MatchingOptions),
     "neardup exact": Place(
         MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
@@ -578,9 +593,9 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup index build": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
-    "neardup index retune": Place(PointOptions, _SKETCHED),
+    "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
-        IndexOptions,
+        RebuiltOptions,
         _INDEX,
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),

@@ -18,6 +18,7 @@ from neardup.cluster import DROPPED, KeepList, Pairs
 from neardup.errors import UsageError
 from neardup.explanation import (
     REMOVED,
+    SIGNAL_NAMES,
     DecidedDocument,
     PairFacts,
     PairVerdict,
@@ -39,6 +40,7 @@ from neardup.wording import (
     explain_removed,
     explain_vetoed,
     format_advice,
+    format_by_signal,
     format_counts,
     format_decisions,
     format_example,
@@ -537,6 +539,7 @@ class Result:
             format_method(options, options.meeting.probability(options.threshold)),
             *format_second_signal(options),
         ]
+        lines += format_by_signal(self.removed_by)
         if options.veto:
             lines.append(format_vetoed(len(self.vetoed), options))
         if self.overrides is not None:
@@ -649,6 +652,18 @@ class Result:
         for row, name in enumerate(self.ids):
             rows.setdefault(_key(name), []).append(row)
         return rows
+
+    @property
+    def removed_by(self) -> dict[str, int] | None:
+        """How many documents each of two signals removed; None without two."""
+        cosines, removed = self._decisions.cosine, self._decisions.removed
+        if cosines is None:
+            return None
+        known = removed[self._decisions.witness[removed] >= 0]
+        found = Counter(
+            name_signals(self.options, self._decisions.similarity[known], cosines[known])
+        )
+        return {name: found[name] for name in SIGNAL_NAMES}
 
     def _removed(self, row: int) -> Removed:
         witness = int(self._decisions.witness[row])

@@ -176,6 +176,7 @@ def _describe(result: Result, reasons: Counter[str], vetoed: int | None) -> dict
             vetoed=vetoed,
             undated=decisions.undated,
             dropped=None if result.overrides is None else decisions.dropped,
+            by_signal=result.removed_by,
         ),
     )
     # Rounds are those of the engine for files; how many comparisons failed is not counted here.

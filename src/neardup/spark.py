@@ -29,6 +29,7 @@ from neardup.wording import (
     explain_rejected,
     explain_removed,
     explain_vetoed,
+    format_by_signal,
     format_counts,
     format_decisions,
     format_example,
@@ -417,6 +418,7 @@ class SparkResult:
             format_method(options, options.meeting.probability(options.threshold)),
             *format_second_signal(options),
         ]
+        lines += format_by_signal(self.record.get("removed_by"))
         if (vetoed := self.record["counts"].get("vetoed")) is not None:
             lines.append(format_vetoed(vetoed, options))
         if decisions := self.record.get("decisions"):

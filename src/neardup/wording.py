@@ -343,6 +343,17 @@ def format_second_signal(options: Options) -> list[str]:
     ]
 
 
+def format_by_signal(by: Mapping[str, int] | None) -> list[str]:
+    """Return how many documents each of two signals removed, as a line; none without them.
+
+    >>> format_by_signal({"text": 5, "vector": 1200, "both": 0, "copy": 2})
+    ['removed by          5 texts alone, 1,200 vectors alone, 2 identical']
+    """
+    words = {"text": "texts alone", "vector": "vectors alone", "both": "both", "copy": "identical"}
+    found = [f"{count:,} {words[name]}" for name, count in (by or {}).items() if count]
+    return [f"removed by          {', '.join(found)}"] if found else []
+
+
 def describe_likeness(options: Options, similarity: str, witness: str) -> str:
     """Return how a removed document is like its witness, in a sentence."""
     return options.exact_measure.likeness.format(similarity=similarity, witness=witness)

@@ -83,6 +83,12 @@ def test_planned_run_is_as_in_memory_and_says_its_rule(
     assert removed(out) == in_memory(**options)
     assert len(removed(out)) >= 10
     record = json.loads((out / "run.json").read_bytes())
+    by = library.dedup(TABLE, **options).removed_by
+    assert record.get("removed_by") == by
+    assert ("removed by  " in ran.out) == (given is not ALONE)
+    if by is not None:
+        assert by == {name: [row[4] for row in removed(out)].count(name) for name in by}
+        assert sum(by.values()) == len(removed(out))
     page = (out / "report.html").read_text("utf-8")
     if given[0] == "--unless":
         assert record["spec"]["vectors"] == f"{DIMENSION}x0:none"
@@ -95,6 +101,8 @@ def test_planned_run_is_as_in_memory_and_says_its_rule(
         assert record["spec"]["vectors"].endswith(":" + centre.digest)
         assert "cosine of" in page
         assert ("vectors alone were compared, and no text was read" in page) == (given is ALONE)
+        assert page.count("<h3>By the vectors</h3>") == (given is not ALONE)
+        assert ("two documents of cosine 0.9" in page) == (given is not ALONE)
         predicted = record["predicted"]
         found = predicted["recall_at_threshold" if given is ALONE else "recall_at_cosine"]
         assert 0.99 <= found < 1

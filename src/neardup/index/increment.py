@@ -253,7 +253,7 @@ def _write_increment(
             tally,
             summary.reasons,
             earlier,
-            summary.by_earlier,
+            summary.tally.by_earlier,
         )
         described = record.describe_run(job, counts)
         described |= {

@@ -95,6 +95,7 @@ class RunCounts:
     vetoed     kept documents that would be removed without --distinguish or --unless; None without
     undated    documents without a date, if the keep policy compares dates
     dropped    removed documents that were dropped by decisions; None without decisions
+    by_signal  removed documents by the signal that removed them; None without two signals
     """
 
     documents: int
@@ -107,6 +108,7 @@ class RunCounts:
     vetoed: int | None = None
     undated: int = 0
     dropped: int | None = None
+    by_signal: dict[str, int] | None = None
 
     @property
     def rejected(self) -> int:
@@ -167,6 +169,7 @@ def describe_run(job: Job, counts: RunCounts) -> dict[str, Any]:
             **({} if counts.dropped is None else {"dropped": counts.dropped}),
             **describe_undated(options, counts.undated),
         },
+        **({} if counts.by_signal is None else {"removed_by": counts.by_signal}),
         "reasons": dict(counts.reasons.most_common(LISTED_REASONS)),
         **describe_unread(job),
         "predicted": {

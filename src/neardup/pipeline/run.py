@@ -172,8 +172,7 @@ def find_near_duplicates(
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
-                progress.stage("pairing", len(sketches), "documents")
-                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
+                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare, progress)
         compare.forget()
         if job.kept:
             with clock.stage("filter"):
@@ -194,10 +193,11 @@ def find_near_duplicates(
             decided.tally,
             summary.reasons,
             first_new,
-            summary.by_earlier,
+            summary.tally.by_earlier,
             vetoed,
             ranked.ranking.undated,
             None if overrides is None else len(ranked.dropped),
+            summary.tally.by_signal,
         )
         described = record.describe_run(job, counts)
         described["metrics"] |= sizes.metrics() | record.measure_empty_bins(
@@ -225,7 +225,14 @@ def find_near_duplicates(
     write_lists(folder, job.ignored, job.frequencies, job.centre)
     if job.save_sketches:
         counted = job.ignored, job.frequencies, job.centre
-        save_sketches(folder / SHARDS_FOLDER, rows, kept, job.options.spec, *counted)
+        save_sketches(
+            folder / SHARDS_FOLDER,
+            rows,
+            kept,
+            job.options.spec,
+            *counted,
+            tables=job.save_sketches == "parquet",
+        )
         remove_abandoned(folder / SHARDS_FOLDER)
         (folder / SHARDS_FOLDER).rename(folder / SKETCHES_FOLDER)
     return finished

@@ -16,6 +16,7 @@ from neardup.wording import (
     add_cures,
     format_advice,
     format_by_earlier,
+    format_by_signal,
     format_counts,
     format_decisions,
     format_earlier,
@@ -54,6 +55,7 @@ def format_summary(finished: FinishedRun, page: str | Path | None) -> str:
     ]
     if (by_earlier := record["counts"].get("removed_by_earlier")) is not None:
         lines.append(format_by_earlier(counts["removed"], by_earlier))
+    lines += format_by_signal(record.get("removed_by"))
     if before := record.get("indexed_before"):
         former = record.get("written_before")
         lines.append(format_indexed_before(before, counts["documents"], former))

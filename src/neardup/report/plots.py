@@ -30,7 +30,13 @@ BOTTOM: Final = 308
 STEPS: Final = 200
 
 
-def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things: str) -> Html:
+def s_curve(
+    curve: Meeting,
+    threshold: float,
+    counts: NDArray[np.int64],
+    things: str,
+    measure: str = "similarity",
+) -> Html:
     """Plot the probability to share a bucket by similarity, and a histogram of similarities.
 
     Args:
@@ -38,15 +44,16 @@ def s_curve(curve: Meeting, threshold: float, counts: NDArray[np.int64], things:
         threshold: the similarity to mark.
         counts: the number of things in each bin of `SIMILARITIES`.
         things: what is counted, as a plural.
+        measure: what the axis has.
     """
     recall = curve.probability(threshold)
     bands = f"{curve} rows" if str(curve)[-1].isdigit() else str(curve)
     title = (
-        f"With {bands}, two documents of similarity {threshold:g} share a bucket with "
+        f"With {bands}, two documents of {measure} {threshold:g} share a bucket with "
         f"probability {recall:.4f}{curve.condition}"
     )
     marks = [
-        *frame(counts, things),
+        *frame(counts, things, measure),
         *histogram(counts),
         *_line(curve),
         *threshold_mark(threshold, recall),
@@ -112,13 +119,13 @@ def rule(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> Html
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=kind)
 
 
-def frame(counts: NDArray[np.int64], things: str) -> list[Html]:
-    """Return the axes: similarity below, probability on the left, things on the right."""
+def frame(counts: NDArray[np.int64], things: str, measure: str = "similarity") -> list[Html]:
+    """Return the axes: the measure below, probability on the left, things on the right."""
     decades = _decades(counts)
     marks = [
         text(0, 16, "chance to share a bucket", "curve-label start"),
         text(WIDTH, 16, f"{things} (log)", "count-label end"),
-        text((LEFT + RIGHT) / 2, HEIGHT - 8, "similarity", "middle"),
+        text((LEFT + RIGHT) / 2, HEIGHT - 8, measure, "middle"),
     ]
     for tenth in range(0, 11, 2):
         share = tenth / 10

@@ -113,6 +113,7 @@ def removals(run: Path, record: RunRecord) -> sections.Removals:
         similarity_counts(table.numbers("similarity", absent)),
         [row for row in table.at(closest) if row["similarity"] < 1.0],
         table.tally("by") if record.has_two_signals else {},
+        similarity_counts(table.numbers("cosine", ABSENT)) if record.has_two_signals else None,
     )
 
 

@@ -77,11 +77,13 @@ class Removals:
         closest: the documents that are least similar to their witness; with two signals those that
             are nearest to the thresholds of both.
         by: with two signals, how many were removed by each.
+        cosines: with two signals, the same as `similarities` by the cosine to the witness.
     """
 
     similarities: NDArray[np.int64]
     closest: list[Row]
     by: Mapping[str, int] = field(default_factory=dict)
+    cosines: NDArray[np.int64] | None = None
 
 
 def overview(record: RunRecord, anchors: Iterable[str]) -> Html:
@@ -302,6 +304,7 @@ def candidates(record: RunRecord, removals: Removals) -> Html:
     return section(
         "similarity",
         tag("div", plot, pairs(shown), class_="wide-narrow"),
+        *_cosine_curve(record, removals.cosines),
         *_closest(removals),
         *by_script(record.scripts),
     )
@@ -326,6 +329,23 @@ def _by_signals(record: RunRecord, by: Mapping[str, int]) -> Iterator[tuple[str,
         yield "bands of vectors", str(signal.meeting)
         yield f"predicted recall at cosine {signal.threshold:g}", f"{recall:.4f}"
     yield from ((words, f"{by[name]:,}") for name, words in SIGNALS.items() if by.get(name))
+
+
+def _cosine_curve(record: RunRecord, cosines: NDArray[np.int64] | None) -> Iterator[Html]:
+    """Yield the curve by which vectors find candidates beside the texts, if they do."""
+    signal = record.vectors
+    if signal is None or not record.has_two_signals or not signal.finds or cosines is None:
+        return
+    caption = (
+        "Beside the texts, the line is the probability that two vectors of a cosine share a band "
+        "of planes. The bars count the removed documents by the cosine to the kept one, where it "
+        "was computed: not of identical documents."
+    )
+    image = plots.s_curve(signal.meeting, signal.threshold, cosines, "removed documents", "cosine")
+    half = pairs([("cosine at which half are found", f"{signal.meeting.half:.3f}")])
+    figure = tag("figure", image, tag("figcaption", caption))
+    yield tag("h3", "By the vectors")
+    yield tag("div", figure, half, class_="wide-narrow")
 
 
 def _curve(record: RunRecord, curve: Meeting, at: float, similarities: NDArray[np.int64]) -> Html:

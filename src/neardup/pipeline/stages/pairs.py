@@ -12,18 +12,20 @@ from neardup import kernels
 from neardup.cluster import BUCKET_CAP
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter
-from neardup.in_memory import MAX_PAIRS
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.sorting import PAIRS_AT_ONCE, Sorter, split_pairs
 from neardup.pipeline.stages.band import BucketFiles
-from neardup.pipeline.stages.compare import PairComparer
+from neardup.pipeline.stages.compare import LexicalComparer, PairComparer
 from neardup.pipeline.stages.rank import RankedDocuments
+from neardup.runtime import Progress
 
 Integers = NDArray[np.int64]
 PairColumns = tuple[Integers, Integers, NDArray[np.float64]]
 
+MOST_WRITTEN = 100_000_000
+"""Ten times those in memory: they are sorted and written on disk."""
 NAMED_AT_ONCE = 1 << 17
 """Pairs whose names are in memory at once."""
 
@@ -35,13 +37,15 @@ def write_pairs(
     ranked: RankedDocuments,
     buckets: BucketFiles,
     compare: PairComparer,
+    progress: Progress,
 ) -> dict[str, int]:
     """Write pairs.parquet; return how many pairs are in it, and how many beyond the limit."""
+    progress.stage("pairing", len(ranked.state), "documents")
     copies, ends = _group_by_leader(ranked)
     found = Sorter(folder / "found", job.budget.share(4), carries=True)
     total = written = 0
     for leaders in _compare_leaders(job, folder, ranked, buckets, compare, ends):
-        count, first, room = 1, 0, MAX_PAIRS - written
+        count, first, room = 1, 0, MOST_WRITTEN - written
         while first < count:
             a, b, similarity, count = kernels.spread_pairs(
                 *leaders, copies, ends, first, min(PAIRS_AT_ONCE, room - first)
@@ -55,10 +59,15 @@ def write_pairs(
         total, written = total + count, written + first
     _write_table(folder / "pairs.parquet", catalogue, found)
     found.close()
+    if total > written:
+        progress.say(
+            f"pairs.parquet has {written:,} of {total:,} similar pairs, which is the most: a "
+            "higher threshold has fewer"
+        )
     capped = sum(int(np.count_nonzero(batch.sizes > BUCKET_CAP)) for batch in buckets)
     return {
         "written": written,
-        "limit": MAX_PAIRS,
+        "limit": MOST_WRITTEN,
         "beyond_limit": total - written,
         "capped_buckets": capped,
     }
@@ -107,7 +116,15 @@ def _compare_leaders(
     yield copied, copied, np.ones(len(copied))
     own_roots = np.arange(len(ranked.state), dtype=np.uint32)
     for pairs in pair_members(
-        buckets, own_roots, ranked.sketches.first_new, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget
+        buckets,
+        own_roots,
+        ranked.sketches.first_new,
+        0,
+        BUCKET_CAP,
+        BUCKET_CAP,
+        compare,
+        folder,
+        job.budget,
     ):
         left, right = split_pairs(pairs)
         similar = compare(left, right)
@@ -122,13 +139,15 @@ def pair_members(
     fresh: int,
     most: int,
     last: int,
+    compare: PairComparer | LexicalComparer,
     folder: Path,
     budget: Budget,
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield pairs of bucket members, sorted, without repeats, block by block.
 
     Each member number `fresh` to `most` of a bucket is paired with all later ones before number
-    `last`, unless both have the same root, or both ranks are below `new`.
+    `last`, unless both have the same root, or both ranks are below `new`, or `compare` rules the
+    pair out.
     """
     sorter = Sorter(folder / "members", budget.share(4))
     for batch in buckets:
@@ -146,7 +165,7 @@ def pair_members(
                 place,
                 PAIRS_AT_ONCE,
             )
-            sorter.add(pairs)
+            sorter.add(compare.sift(pairs))
     for pairs, _ in sorter:
         yield from (
             pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from neardup.corpus.read import parse_rows
 from neardup.corpus.rows import Edit
 from neardup.corpus.write import write_kept
 from neardup.errors import NeardupError
-from neardup.explanation import name_signals
+from neardup.explanation import SIGNAL_NAMES, name_signals
 from neardup.formats import tables
 from neardup.formats.blocks import remove_abandoned
 from neardup.formats.tables import TableWriter, to_arrow
@@ -64,6 +64,18 @@ class DocumentLookup(DocumentPlaces, Protocol):
     def texts(self, documents: NDArray[np.int64]) -> pa.Array: ...
 
 
+class RemovedTally(NamedTuple):
+    """How many documents were removed because of what.
+
+    Args:
+        by_earlier: Those whose witness is in an earlier corpus.
+        by_signal: Those that each of two signals removed; None with one signal.
+    """
+
+    by_earlier: int
+    by_signal: dict[str, int] | None
+
+
 def write_removed(
     folder: Path,
     lookup: DocumentPlaces,
@@ -71,13 +83,14 @@ def write_removed(
     first_new: int,
     overrides: Overrides | None,
     options: Options | None = None,
-) -> int:
+) -> RemovedTally:
     """Write removed.parquet: every removed document and its witness, in input order.
 
     With decisions, also which of them removed it; with two signals, which of them did. Return how
-    many of the witnesses are before `first_new`, in an earlier corpus.
+    many of the witnesses are before `first_new`, in an earlier corpus, and how many documents each
+    signal removed.
     """
-    by_earlier = 0
+    by_earlier, by_signal = 0, Counter[str | None]()
     schema = tables.REMOVED if overrides is None else tables.REMOVED_DECIDED
     two = options is not None and options.has_two_signals
     schema = pa.schema([*schema, *tables.SIGNALS]) if two else schema
@@ -88,11 +101,14 @@ def write_removed(
                 said = overrides.explain_all(batch.documents, batch.witnesses)
                 columns["decision"] = make_strings(said)
             if two and options is not None:
-                columns |= signal_columns(options, batch)
+                of_signals = signal_columns(options, batch)
+                by_signal.update(of_signals["by"].to_pylist())
+                columns |= of_signals
             table.add(columns)
             is_earlier = (batch.witnesses >= 0) & (batch.witnesses < first_new)
             by_earlier += int(np.count_nonzero(is_earlier))
-    return by_earlier
+    named = {name: by_signal[name] for name in SIGNAL_NAMES} if two else None
+    return RemovedTally(by_earlier, named)
 
 
 def removed_columns(lookup: DocumentPlaces, batch: RemovedBatch) -> dict[str, object]:
@@ -129,7 +145,7 @@ def map_decisive(
         yield replace(batch, similarity=np.where(by_vector, batch.cosine, batch.similarity))
 
 
-def signal_columns(options: Options, batch: RemovedBatch) -> dict[str, object]:
+def signal_columns(options: Options, batch: RemovedBatch) -> dict[str, pa.Array]:
     """Return the columns about two signals for a batch of removed documents.
 
     Args:
@@ -428,7 +444,7 @@ class TableSummary:
     reasons: Counter[str]
     largest: list[tuple[str, int]]
     examples: list[tuple[str, str, float, bool]]
-    by_earlier: int
+    tally: RemovedTally
 
 
 def write_tables(
@@ -443,8 +459,8 @@ def write_tables(
     """Write all tables of OUT but pairs.parquet, cut.parquet and decided.parquet."""
     progress.stage("writing tables", verdicts.count, "documents")
     first_new = sketches.first_new
-    by_earlier = write_removed(folder, catalogue, verdicts, first_new, overrides, options)
+    tally = write_removed(folder, catalogue, verdicts, first_new, overrides, options)
     largest = write_clusters(folder, catalogue, verdicts, SAMPLED_CLUSTERS)
     reasons = write_rejected(folder, catalogue, sketches)
     examples = sample_clusters(folder, catalogue, map_decisive(verdicts, options), largest)
-    return TableSummary(reasons, name_largest(catalogue, largest), examples, by_earlier)
+    return TableSummary(reasons, name_largest(catalogue, largest), examples, tally)
