@@ -25,8 +25,10 @@ from neardup.text.stems import WordTexts
 Integers = NDArray[np.int64]
 SEGMENTERS = ("icu",)
 OF_EACH_DICTIONARY = "一ひカกກကក"
-"""A character of each script that has one. ICU loads a dictionary when it meets its script, and
-cuts some characters in another way before that: the first text of a process, if it begins with `ー`.
+"""A character of each script that has one.
+
+ICU loads a dictionary when it meets its script, and cuts some characters in another way before: the
+first text of a process, if it begins with U+30FC.
 """
 LONGEST_CALL = 1 << 24
 """The most bytes that ICU is given at once: it counts in 32 bits."""
