@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.javascript import CLIENT, JavaScript, run_node
+from support.javascript import CLIENT, JavaScript, find_node, run_node
 from support.strategies import texts
 
+import neardup
 from neardup import BBitMinHash, MinHash
 from neardup.corpus.documents import Documents, text_column
 from neardup.keys import Key
@@ -39,6 +42,18 @@ def test_character_tables_are_those_of_the_package() -> None:
     loaded.loader.exec_module(script)
     made = script.make_module()
     assert script.TARGET.read_text() == made, "run scripts/make_client_tables.py"
+
+
+def test_missing_node_is_a_failure_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(pytest.fail.Exception, match="make setup"):
+        find_node()
+
+
+def test_version_is_that_of_the_package() -> None:
+    stated = json.loads((CLIENT / "package.json").read_text())
+    assert stated["version"] == neardup.__version__
+    assert "dependencies" not in stated and not (CLIENT / "package-lock.json").exists()
 
 
 @pytest.fixture(scope="module")
