@@ -209,9 +209,8 @@ def _needs_browser(nodeid: str) -> bool:
 
 
 def _needs_spark(nodeid: str) -> bool:
-    return any(
-        part in nodeid for part in ("/backends/test_spark", "/test_dedup_spark.py", "[Spark ")
-    )
+    names = ("/backends/test_spark", "/test_dedup_spark.py", "/test_java_spark.py", "[Spark ")
+    return any(name in nodeid for name in names)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest runs without xdist too

@@ -104,7 +104,8 @@ def test_files_settings_and_service_take_the_options_of_the_table() -> None:
     names = {*settings.SPEC_NAMES, *settings.POINT_NAMES}
     assert names == set(options_at("settings of an index")) == set(options_of(IndexOptions))
     shadow = ShadowRequest.model_fields.keys() - {"golden"}
-    assert shadow == set(options_at("shadow of a service")) == set(settings.POINT_NAMES)
+    tuned = {*settings.POINT_NAMES, *settings.OF_VECTORS}
+    assert shadow == set(options_at("shadow of a service")) == tuned
 
 
 def test_defaults_of_the_table_are_those_of_the_checked_values() -> None:

@@ -447,6 +447,13 @@ class OnlineOptions(IndexOptions, VectorOptions, total=False):
     """What an index is made for, and its vectors."""
 
 
+class RetunedOptions(PointOptions, total=False):
+    """How stored sketches are compared, those of vectors included."""
+
+    cosine: float | None
+    planes: str | None
+
+
 class MatchingOptions(OnlineOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
@@ -552,7 +559,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
-    "shadow of a service": Place(PointOptions, _SKETCHED),
+    "shadow of a service": Place(RetunedOptions, _SKETCHED),
     "neardup dedup": Place(MatchingOptions),
     "neardup exact": Place(
         MatchingOptions, "nothing is sketched, copies are equal", only=("text_profile", "keep")
@@ -568,7 +575,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "neardup index build": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
-    "neardup index retune": Place(PointOptions, _SKETCHED),
+    "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
         IndexOptions,
         _INDEX,

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.java import SOURCES, compile_client, compile_java, java
+from support.java import SOURCES, java, java_blocks, run_snippet
+
+from neardup.spec import Spec
 
 VECTORS = Path(__file__).parents[2] / "spec/vectors/1"
-FIXED = {"family": "affine32", "hash": "xxh64", "sketch": "minhash"}
+FIXED = {"family": "affine32", "sketch": "minhash"}
 COMPUTED = ("mix", "blake2b", "normalise", "units")
 
 # A rule of the library, and what it is changed to.
@@ -22,6 +24,7 @@ MUTANTS = [
     ("Blake2b", "v[14] = ~v[14]", "v[15] = ~v[15]"),
     ("NormalForm", "before < combining ?", "before <= combining ?"),
     ("NormalForm", "(first - SYLLABLES) % 28 == 0", "(first - SYLLABLES) % 28 >= 0"),
+    ("NormalForm", "second < TAILS + 28", "second <= TAILS + 28"),
     ("UnicodeData", "parts.length == 2 && !never[whole]", "parts.length == 2"),
     ("CharacterTable", "case 'W', 'N' -> WORD", "case 'W' -> WORD"),
     ("UnitCutter", "kind == MARK && open == 0", "kind == MARK"),
@@ -29,6 +32,8 @@ MUTANTS = [
     ("UnitCutter", "gap = written > begin", "gap = true"),
     ("Sketcher", "Xxh64.mix(sum + size * PER_UNIT)", "Xxh64.mix(sum + spec.size() * PER_UNIT)"),
     ("Sketcher", "Xxh64.hash(data, 0, data.length, 2)", "Xxh64.hash(data, 0, data.length, 0)"),
+    ("SecretKey", "round < 4", "round < 3"),
+    ("SecretKey", "(long) length << 56", "(long) length << 48"),
     ("Permutations", 'Xxh64.hash("a:" + slot, seed) | 1', 'Xxh64.hash("a:" + slot, seed)'),
     ("Permutations", "least[slot] ^= Integer.MIN_VALUE", "least[slot] ^= 0"),
     ("Sketch", "slot * SPREAD >>> 32", "slot >>> 32"),
@@ -37,18 +42,13 @@ MUTANTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_client(tmp_path_factory.mktemp("java"))
-
-
 def supported(line: dict[str, Any]) -> bool:
     """Whether the library computes what a line of the vectors expects."""
     given, expected = line["given"], line["expected"]
     if line["kind"] in COMPUTED:
         return True
     if line["kind"] == "hash":
-        return given["function"] in ("xxh64", "xxh3")
+        return given["function"] in ("xxh64", "xxh3", "siphash")
     if line["kind"] == "bands":
         return bool(given["width"] == 32)
     if line["kind"] == "read":
@@ -58,25 +58,31 @@ def supported(line: dict[str, Any]) -> bool:
 
 def computed(canonical: str) -> bool:
     spec = json.loads(canonical)
-    others = {"strip", "ignored", "key", "weights", "vectors"} & set(spec)
-    return FIXED.items() <= spec.items() and spec["unit"] in ("word", "char", "line") and not others
+    others = set(spec) - {*Spec().stated, "key"}
+    hashed = spec["hash"] in ("xxh64", "siphash") and spec["unit"] in ("word", "char", "line")
+    return FIXED.items() <= spec.items() and hashed and not others
 
 
-def test_code_of_the_readme(classes: Path, tmp_path: Path) -> None:
-    page = (SOURCES.parent / "README.md").read_text("utf-8")
-    code = page.partition("```java\n")[2].partition("```")[0]
-    made, asked = code.split("ServiceClient client", 1)
-    (tmp_path / "Readme.java").write_text(f"""
-        import neardup.*;
-        class Readme {{
-            public static void main(String[] none) {{
-                {made}
-                System.out.println(similarity + " " + keys.length + " " + new String(bytes, 0, 4));
-            }}
-            static void ask(String text) throws Exception {{ ServiceClient client{asked} }}
-        }}""")
-    compile_java(tmp_path / "out", tmp_path / "Readme.java", classpath=str(classes))
-    assert java(f"{tmp_path}/out:{classes}", "Readme") == "1.0 21 nds1\n"
+@pytest.mark.parametrize("page", ["clients/java/README.md", "docs/clients.md"])
+def test_code_of_pages(page: str, classes: Path, tmp_path: Path) -> None:
+    printed, promised = run_snippet(java_blocks(page)[0], classes, tmp_path)
+    assert printed == promised and promised
+
+
+THREADS = """
+Sketcher sketcher = new Sketcher(Spec.of("word:2"));
+java.util.List<String> texts = java.util.stream.IntStream.range(0, 3000)
+        .mapToObj(n -> "Größe ".repeat(n % 97) + n + (n == 7 ? " x".repeat(40000) : "")).toList();
+java.util.List<Sketch> alone = texts.stream().map(text -> sketcher.sketch(text).get()).toList();
+java.util.List<Sketch> together =
+        texts.parallelStream().map(text -> sketcher.sketch(text).get()).toList();
+System.out.println(alone.equals(together) + " " + alone.stream().distinct().count()); // true 3000
+"""
+
+
+def test_threads(classes: Path, tmp_path: Path) -> None:
+    printed, promised = run_snippet(THREADS, classes, tmp_path)
+    assert printed == promised
 
 
 def test_vectors(classes: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,19 +14,15 @@ from typing import Any
 
 import httpx
 import pytest
-from support.java import compile_client, java
+from support.java import java, java_blocks, run_snippet
 from support.running import Running, running
 from support.serving import key, text
 
 from neardup.index.index import Index
 from neardup.spec import Spec
 
+SECRET = "000102030405060708090a0b0c0d0e0f"
 DECIDED = ("id", "status", "duplicate_of", "reason")
-
-
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_client(tmp_path_factory.mktemp("java"))
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +39,12 @@ def wait_ready(service: Running) -> None:
         time.sleep(0.05)
 
 
-def ask(classes: Path, address: str, *requests: object, key: str = "") -> list[Any]:
+def ask(
+    classes: Path, address: str, *requests: object, key: str = "", secret: str | None = None
+) -> list[Any]:
     given = "".join(json.dumps(request) + "\n" for request in requests)
-    printed = java(classes, "neardup.ServiceCheck", address, key, given=given)
+    arguments = (address, key) if secret is None else (address, key, secret)
+    printed = java(classes, "neardup.ServiceCheck", *arguments, given=given)
     return [json.loads(line) for line in printed.splitlines()]
 
 
@@ -106,41 +106,75 @@ def test_ids_and_refusals(classes: Path, service: Running) -> None:
 
 
 def test_keys(classes: Path, tmp_path: Path) -> None:
+    """An API key with the scope read, and a secret key of the index."""
     bearer = key(tmp_path / "index", "read")["Authorization"].removeprefix("Bearer ")
-    with running(tmp_path / "index", "--shingle", "char:9", "--seed", "7") as made:
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "secret").chmod(0o600)
+    options = ("--shingle", "char:9", "--seed", "7", "--hash", "siphash", "--key-file")
+    with running(tmp_path / "index", *options, str(tmp_path / "secret")) as made:
         wait_ready(made)
         assert ask(classes, made.url)[0]["error"] == "unauthorized"
+        assert "key with the id" in ask(classes, made.url, key=bearer)[0]["message"]
+        wrong = ask(classes, made.url, key=bearer, secret="0" * 32)[0]["message"]
         adding = {"add": [{"id": "a", "text": text(1)}]}
-        answers = ask(classes, made.url, {"check": text(1)}, adding, key=bearer)
+        answers = ask(classes, made.url, {"check": text(1)}, adding, key=bearer, secret=SECRET)
+    assert "key with the id" in wrong and "00000000" not in wrong
     assert answers[0]["status"] == "new" and answers[1]["error"] == "forbidden"
 
 
-@pytest.mark.parametrize(
-    ("page", "said"),
-    [
-        ("<html>", "is neardup serve at"),
-        (
-            json.dumps({"spec": Spec.of(sketch="oneperm").stated}),
-            "sketch is oneperm: this library makes minhash",
-        ),
-        (
-            json.dumps({"fingerprint": "0" * 32, "spec": Spec().stated}),
-            f"has the specification {'0' * 32}, not {Spec().fingerprint}",
-        ),
-    ],
-)
-def test_other_services(classes: Path, page: str, said: str) -> None:
+@pytest.mark.parametrize("page", ["clients/java/README.md", "docs/clients.md"])
+def test_code_of_pages(page: str, classes: Path, service: Running, tmp_path: Path) -> None:
+    code = java_blocks(page)[1].replace("http://127.0.0.1:8080", service.url)
+    printed, promised = run_snippet(code, classes, tmp_path)
+    assert printed == promised and promised
+
+
+@contextmanager
+def answering(body: str, status: int = 200) -> Iterator[str]:
+    """Something that answers every request so; yield its address."""
+
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(status)
+            self.send_header("Retry-After", "7")
             self.end_headers()
-            self.wfile.write(page.encode())
+            self.wfile.write(body.encode())
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        (refused,) = ask(classes, f"http://127.0.0.1:{server.server_port}/")
+        yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<html>", "is neardup serve at"),
+        (
+            json.dumps({"spec": Spec.of(sketch="oneperm").stated}),
+            "sketch is oneperm: this library makes minhash",
+        ),
+        (json.dumps({"spec": Spec(strip="html").stated}), "[strip]: this library makes sketches"),
+        (
+            json.dumps({"fingerprint": "0" * 32, "spec": Spec().stated}),
+            f"has the specification {'0' * 32}, not {Spec().fingerprint}",
+        ),
+    ],
+)
+def test_other_services(classes: Path, body: str, said: str) -> None:
+    with answering(body) as address:
+        (refused,) = ask(classes, address)
     assert said in refused["message"]
+
+
+def test_when_to_ask_again(classes: Path) -> None:
+    error = {"error": "too_many_requests", "message": "wait", "request_id": "1"}
+    with answering(json.dumps(error), 429) as address:
+        (refused,) = ask(classes, address)
+    assert refused == {
+        **{"status": 429, "error": "too_many_requests"},
+        **{"seconds": 7, "message": "wait"},
+    }

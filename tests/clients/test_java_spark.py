@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pyspark
-from support.java import ROOT, compile_client, compile_java, jdk, run
+from support.java import ROOT, compile_java, jdk, run
 from support.serving import text
 
 from neardup.reference import band_keys, estimate, shingles, signature, unit_hashes, units
@@ -55,10 +55,9 @@ def expected(texts: dict[str, str]) -> dict[tuple[str, str], float]:
     return found
 
 
-def test_example(tmp_path: Path) -> None:
-    classes, jars, texts = tmp_path / "classes", tmp_path / "jars", documents()
+def test_example(classes: Path, tmp_path: Path) -> None:
+    jars, texts = tmp_path / "jars", documents()
     jars.mkdir()
-    compile_client(classes)
     run(jdk("jar"), "--create", "--file", jars / "neardup-client.jar", "-C", classes, ".")
     example = ROOT / "clients/java/examples/NearDuplicates.java"
     compile_java(tmp_path / "example", example, classpath=f"{jars}/*:{SPARK}/jars/*")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from support.javascript import CLIENT, JavaScript, run_node
 from support.strategies import texts
 
+import neardup
 from neardup import BBitMinHash, MinHash
 from neardup.corpus.documents import Documents, text_column
 from neardup.keys import Key
@@ -39,6 +41,12 @@ def test_character_tables_are_those_of_the_package() -> None:
     loaded.loader.exec_module(script)
     made = script.make_module()
     assert script.TARGET.read_text() == made, "run scripts/make_client_tables.py"
+
+
+def test_version_is_that_of_the_package() -> None:
+    stated = json.loads((CLIENT / "package.json").read_text())
+    assert stated["version"] == neardup.__version__
+    assert "dependencies" not in stated and not (CLIENT / "package-lock.json").exists()
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support import batch_engine
 from support.command_line import DOCUMENTS, dedup, edited, neardup, refused, table, write_jsonl
 from support.definition import POINT, Row
 from support.redis_index import fresh_address
+from support.vector_definition import ASKED, SCHEMA, Signals, many_documents
+from support.vector_index import add, opened
 
 import neardup as library
+from neardup.errors import SpecMismatch, UsageError
 from neardup.index.index import Index
 from neardup.index.stored_corpus import IndexCorpus, open_indexes
 from neardup.pipeline.run import run_job
@@ -226,3 +231,65 @@ def test_a_run_against_an_index_on_redis_goes_on(
         index.remove("doc-0")
     dedup(given, "-o", out, "--against", place)
     assert "doc-0" not in {row["witness"] for row in table(out, "removed")}
+
+
+def write_vectors(path: Path, rows: list[Row]) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+    return path
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize("store", ["folder", "Redis"])
+def test_an_index_with_vectors_is_the_file_of_its_kept_documents(
+    tmp_path: Path, store: str, asked: Signals
+) -> None:
+    place = str(tmp_path / "ix") if store == "folder" else fresh_address()
+    rows = many_documents(60)[::-1]
+    old, new = rows[:30], rows[20:]  # some are identical to earlier ones
+    with opened(place, asked) as index:
+        answers = add(index, old)
+    kept = [row for row, answer in zip(old, answers, strict=True) if answer.status == "new"]
+    assert len(kept) > 3
+    given = write_vectors(tmp_path / "new.parquet", new)
+    file, found = write_vectors(tmp_path / "kept.parquet", kept), []
+    centre = {} if asked.role == "unless" else {"centre": "none"}
+    for name, against, options in (
+        ("a", place, asked.options),
+        ("b", file, asked.options | centre),
+    ):
+        library.dedup_files(given, tmp_path / name, against=against, **options).close()
+        tables = [
+            [
+                {column: row[column] for column in row if column not in PLACES}
+                for row in table(tmp_path / name, one)
+            ]
+            for one in ("removed", "vetoed")
+            if (tmp_path / name / f"{one}.parquet").exists()
+        ]
+        kept_ids = [row["id"] for row in pq.read_table(tmp_path / name / "kept").to_pylist()]
+        found.append((tables, kept_ids))
+    assert found[0] == found[1]
+    assert all(found[0][0]) and len(found[0][0]) == 1 + (asked.role == "unless")
+
+
+PLACES = ("cluster", "witness_file", "witness_row")
+"""Columns that tell of a witness of an index something else than of one in a file."""
+
+
+def test_a_run_with_other_vectors_than_those_of_the_index_is_refused(tmp_path: Path) -> None:
+    place, asked = tmp_path / "ix", ASKED[2]
+    with opened(place, asked) as index:
+        add(index, many_documents(5))
+    given = write_vectors(tmp_path / "new.parquet", many_documents(9))
+
+    def run(**options: object) -> None:
+        library.dedup_files(given, tmp_path / "out", against=place, **options)
+
+    wrong = asked.options
+    with pytest.raises(UsageError, match=r"role also with cosine 0\.9, this run"):
+        run(**wrong | {"also": "v:0.8"})
+    with pytest.raises(SpecMismatch, match="differ in vectors"):
+        run(**{name: wrong[name] for name in wrong if name not in ("also", "planes")})
+    with pytest.raises(UsageError, match="more than the 64 planes"):
+        run(**wrong | {"planes": "13x5"})
+    assert not (tmp_path / "out").exists()

@@ -183,7 +183,6 @@ def test_command_line_shows_an_index_with_vectors(tmp_path: Path) -> None:
     assert "no problems" in run("index", "verify", tmp_path).out
     for command in (
         ("query", tmp_path, "a text"),
-        ("index", "retune", tmp_path, "--threshold", "0.7"),
         ("index", "reindex", tmp_path, "--shingle", "word:3"),
     ):
         done = run(*command)
@@ -350,8 +349,6 @@ def test_what_is_not_supported_is_refused(tmp_path: Path) -> None:
         index.add("1", "one two three", vector=EAST)
         sketch = index.sketcher(Documents(make_strings(["a b c"]), [], None, None, {}))
         for call in (
-            lambda: index.shadow,
-            lambda: index.retune(threshold=0.9),
             lambda: index.reindex(shingle="word:3"),
             lambda: index.query("one two three", vector=EAST, probes=3),
             lambda: index.add_sketches(["2"], sketch),

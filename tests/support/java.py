@@ -64,3 +64,23 @@ def run(*command: object, given: str = "") -> str:
     )
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
+
+
+def run_snippet(code: str, classes: Path, folder: Path) -> tuple[list[str], list[str]]:
+    """Run Java statements of a page; return what they printed, and what their comments promise."""
+    folder.mkdir(exist_ok=True)
+    (folder / "Snippet.java").write_text(
+        "import neardup.*; class Snippet { public static void main(String[] none) throws Exception "
+        f"{{ {code} }} }}"
+    )
+    compile_java(folder, folder / "Snippet.java", classpath=str(classes))
+    promised = [
+        line.rpartition(" // ")[2] for line in code.splitlines() if "System.out.println" in line
+    ]
+    return java(f"{folder}:{classes}", "Snippet").splitlines(), promised
+
+
+def java_blocks(page: str) -> list[str]:
+    """Return the blocks of Java of a page of the repository."""
+    text = (ROOT / page).read_text("utf-8")
+    return [part.partition("```")[0] for part in text.split("```java\n")[1:]]

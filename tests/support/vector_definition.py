@@ -74,6 +74,14 @@ def rows_of(documents: Sequence[tuple[str, Sequence[float]]]) -> list[Row]:
     return [{"id": f"d{n}", "text": text, "v": v} for n, (text, v) in enumerate(documents)]
 
 
+def many_documents(count: int) -> list[Row]:
+    """Return up to so many documents, few of which are like no other one."""
+    words, numbers = "abcd", (-1.0, 0.0, 0.5, 1.0)
+    texts = (" ".join(words[n // at % 4] for at in (1, 4, 16, 3, 5)) for n in range(count))
+    vectors = ([numbers[n // at % 4] for at in (1, 3, 7)] for n in range(count))
+    return rows_of([(text, v) for text, v in zip(texts, vectors, strict=True) if any(v)])
+
+
 class DefinedAnswer:
     """The answer about documents in rank order, all of which have a text and a vector."""
 

@@ -1,4 +1,4 @@
-// 64-bit arithmetic on pairs of 32-bit integers. BigInt would be a hundred times slower.
+// 64-bit arithmetic on pairs of 32-bit integers. BigInt takes five to nine times as long.
 //
 // A number is (low, high), each a signed or unsigned 32-bit integer: only its bits count. The lower
 // half of a product is Math.imul(low, otherLow), that of a sum (low + otherLow) | 0.
@@ -36,9 +36,15 @@ function hex32(value) {
   return (value >>> 0).toString(16).padStart(8, "0");
 }
 
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
 /** Bytes as hexadecimal digits, two each. */
 export function bytesToHex(bytes) {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  let digits = "";
+  for (let at = 0; at < bytes.length; at++) {
+    digits += BYTES[bytes[at]];
+  }
+  return digits;
 }
 
 /** The four bytes at a place as a signed 32-bit integer, little-endian. */

@@ -302,9 +302,14 @@ def retune(
     from neardup.errors import UsageError
 
     if not given:
-        raise UsageError("no change requested: give --threshold, --recall or --bands and --rows")
+        raise UsageError(
+            "no change requested: give --threshold, --recall or --bands and --rows, or of vectors "
+            "--cosine or --planes"
+        )
     with progress_for(quiet=quiet) as progress, open_to_write(folder, key_file, progress) as index:
         moved, documents, about = index.retune(**given), len(index), describe_index(index)
     if not quiet:
         print(f"{moved:,} of {documents:,} documents have another decision now")
         print(about["point"])
+        if "vectors" in about:
+            print(f"vectors {about['vectors']}")

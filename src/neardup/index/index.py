@@ -71,7 +71,6 @@ from neardup.index.stored_explanation import (
     explain_stored_pair,
 )
 from neardup.index.validation import check_id, encode_metadata
-from neardup.index.vector_settings import require_texts_alone
 from neardup.index.view import View
 from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
@@ -260,10 +259,6 @@ class Index:
     def _one_text(self, text: Any) -> list[Any] | None:
         """Return the text of one document as those of a batch; None if it needs none."""
         return None if text is None and self.spec.of_vectors else [text]
-
-    def _of_texts_alone(self, wanted: str, cure: str) -> None:
-        """Raise ParameterError if the index has vectors."""
-        require_texts_alone(self.options, wanted, cure)
 
     @property
     def path(self) -> Path | str:
@@ -952,7 +947,6 @@ class Index:
         >>> index.shadow.drop()
         """
         generation = self._in_folder("another operating point").generation
-        self._of_texts_alone("another operating point", "build another index")
         generation.require_writer()
         assert generation.shadow is not None  # noqa: S101  # it is None only without a writer
         return generation.shadow

@@ -10,10 +10,17 @@ from typing import Any, Final
 from neardup.errors import FormatError, NeardupError, ParameterError
 from neardup.formatting import parse_memory
 from neardup.index.store import WITH_VECTORS
-from neardup.index.vector_settings import lay_out_index
+from neardup.index.vector_settings import lay_out_index, retune_vectors
 from neardup.keys import Key
 from neardup.lsh.curve import format_layout
-from neardup.option_table import LAYOUT, PointOptions, SpecOptions, given_options, options_at
+from neardup.option_table import (
+    LAYOUT,
+    PointOptions,
+    RetunedOptions,
+    SpecOptions,
+    given_options,
+    options_at,
+)
 from neardup.option_table import options_of as rows_of
 from neardup.options import Distinguish, Options, Strip, parse_distinguish, with_preset
 from neardup.sketch.centre import VectorCentre, require_centre
@@ -21,14 +28,15 @@ from neardup.spec import KEYED, STRIPS, Spec, check_whole, join_masks
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 from neardup.text.stems import state_stem
-from neardup.vector_signal import VectorSignal
+from neardup.vector_signal import VectorSignal, refuse_text_options
 
 DISTINGUISH: Final = "distinguish"
 VECTORS: Final = "vectors"
 SPEC_NAMES: Final = (*rows_of(SpecOptions), DISTINGUISH)
 POINT_NAMES: Final = tuple(rows_of(PointOptions))
+OF_VECTORS: Final = tuple(name for name in rows_of(RetunedOptions) if name not in POINT_NAMES)
 """Names of options: of the specification and what distinguishes documents, fixed when documents are
-sketched; and of the operating point, which can change at any time."""
+sketched; and of the operating point, which can change at any time, of texts and of vectors."""
 
 
 SPEC_AND_OPTIONS: Final = (
@@ -173,7 +181,15 @@ def changed(options: Options, point: dict[str, Any]) -> Options:
     Bands are chosen again if the threshold, the recall or the measure changes.
     """
     point = _without_none(point)
+    of_vectors = {name: point.pop(name) for name in OF_VECTORS if name in point}
+    if options.spec.of_vectors:
+        refuse_text_options(point)
     base = stated(options)
+    if of_vectors:
+        signal = retune_vectors(options, of_vectors)
+        _require_planes(options.spec, signal)
+        base[VECTORS] = signal.stated
+        base |= {"threshold": signal.threshold} if options.spec.of_vectors else {}
     if point.keys() & (LAYOUT | {"threshold", "recall", "measure"}):
         base.pop("tables", None)
     if "hamming" in point:
@@ -181,6 +197,15 @@ def changed(options: Options, point: dict[str, Any]) -> Options:
     if options.by_bits and options.verify != "exact":
         base.pop("threshold")
     return options_of(options.spec, base | point)
+
+
+def _require_planes(spec: Spec, signal: VectorSignal) -> None:
+    """Refuse more planes than vectors were sketched by."""
+    if signal.planes is not None and signal.planes.bits > spec.planes:
+        raise ParameterError(
+            f"{signal.planes} are more planes than the {spec.planes:,} that vectors were sketched "
+            "by: give fewer, or index them anew (neardup index reindex)"
+        )
 
 
 def _without_none(options: dict[str, Any]) -> dict[str, Any]:

@@ -266,8 +266,8 @@ class Shadow:
             golden: Labelled pairs that the report scores both operating points on: two ids, and
                 whether these are duplicates.
             **point: The options that differ: threshold, recall, bands, rows, tables, limit, verify,
-                measure, hamming, blocks. Bands are chosen again if threshold, recall or measure is
-                among them, and neither bands, rows nor tables.
+                measure, hamming, blocks; of vectors cosine and planes. Bands are chosen again if
+                threshold, recall or measure is among them, and neither bands, rows nor tables.
         """
         with self._changing:
             if self._following is not None:

@@ -57,16 +57,21 @@ class DecisionTable:
     """The decision about each document at one operating point, by number.
 
     One thread writes, without a lock: readers may see a part of its change.
+
+    Args:
+        has_cosines: Whether decisions have a cosine beside the similarity.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_cosines: bool = False) -> None:
         self.witness: NDArray[np.uint32] = np.full(ROOM, ABSENT, np.uint32)
         self.similarity: NDArray[np.float64] = np.zeros(ROOM)
         self.exact: NDArray[np.uint8] = np.ones(ROOM, np.uint8)
+        self.cosine: NDArray[np.float64] | None = np.full(ROOM, np.nan) if has_cosines else None
 
     @property
     def nbytes(self) -> int:
-        return self.witness.nbytes + self.similarity.nbytes + self.exact.nbytes
+        cosines = 0 if self.cosine is None else self.cosine.nbytes
+        return self.witness.nbytes + self.similarity.nbytes + self.exact.nbytes + cosines
 
     def put(self, rows: Sequence[Row]) -> None:
         """Enter the decisions about documents."""
@@ -77,6 +82,8 @@ class DecisionTable:
         self.witness[numbers] = [row.witness or KEPT for row in rows]
         self.similarity[numbers] = [row.similarity or 0.0 for row in rows]
         self.exact[numbers] = [row.exact for row in rows]
+        if self.cosine is not None:
+            self.cosine[numbers] = [np.nan if row.cosine is None else row.cosine for row in rows]
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Delete the decisions about removed documents."""
@@ -90,11 +97,13 @@ class DecisionTable:
         """Return the document with its decision in this table."""
         witness = int(self.witness[row.number])
         if witness == KEPT:
-            return row._replace(witness=None, similarity=None, exact=1)
+            return row._replace(witness=None, similarity=None, exact=1, cosine=None)
+        cosine = np.nan if self.cosine is None else float(self.cosine[row.number])
         return row._replace(
             witness=witness,
             similarity=float(self.similarity[row.number]),
             exact=int(self.exact[row.number]),
+            cosine=None if np.isnan(cosine) else cosine,
         )
 
     def clusters(self, numbers: Sequence[int]) -> list[int]:
@@ -108,6 +117,9 @@ class DecisionTable:
         differs |= (self.witness != KEPT) & (
             (self.similarity != other.similarity) | (self.exact != other.exact)
         )
+        if self.cosine is not None and other.cosine is not None:
+            same = (self.cosine == other.cosine) | (np.isnan(self.cosine) & np.isnan(other.cosine))
+            differs |= (self.witness != KEPT) & ~same
         return np.flatnonzero(differs & (self.witness != ABSENT))
 
     def _reach(self, number: int) -> None:
@@ -116,6 +128,8 @@ class DecisionTable:
         room = max(number + 1, 2 * len(self.witness)) - len(self.witness)
         self.similarity = np.append(self.similarity, np.zeros(room))
         self.exact = np.append(self.exact, np.ones(room, np.uint8))
+        if self.cosine is not None:
+            self.cosine = np.append(self.cosine, np.full(room, np.nan))
         self.witness = np.append(self.witness, np.full(room, ABSENT, np.uint32))  # last: see `has`
 
 
@@ -161,7 +175,8 @@ class Trial:
     def _begin(self) -> None:
         """Start again from the first document."""
         self.counters = Counters()
-        self.current, self.own = DecisionTable(), DecisionTable()
+        two = self.options.has_two_signals
+        self.current, self.own = DecisionTable(two), DecisionTable(two)
         overlaid = OverlaidStore(self._store, self.own)
         tables = self._cold.create_empty(self.options)
         self.view = View(overlaid, tables, self._codec, self._decider)

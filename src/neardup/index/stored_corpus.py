@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neardup import kernels
 from neardup.corpus.documents import Columns, make_strings
@@ -25,10 +26,9 @@ from neardup.index.exchange import ExportedStore
 from neardup.index.generation import opened_store
 from neardup.index.redis_store.address import RedisAddress, is_redis
 from neardup.index.redis_store.open_servers import kept_documents
-from neardup.index.settings import DISTINGUISH, IndexSettings, stated
+from neardup.index.settings import DISTINGUISH, VECTORS, IndexSettings, stated
 from neardup.index.store import Row
 from neardup.index.validation import decode_text
-from neardup.index.vector_settings import require_texts_alone
 from neardup.options import Distinguish, Options
 from neardup.pipeline.sketch_files import (
     KEYS,
@@ -40,14 +40,17 @@ from neardup.pipeline.sketch_files import (
 )
 from neardup.pipeline.stage_files import StageFiles, digest
 from neardup.pipeline.stored_shards import StoredShard
+from neardup.sketch.centre import VectorCentre
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
+from neardup.text.shingle import hash_unit_sequences
+from neardup.vector_signal import VectorSignal
 
 AT_ONCE: Final = 2_048
 """Documents that are read at a time."""
-NOT_COMPARED: Final = ("recall", "verify", DISTINGUISH)
+NOT_COMPARED: Final = ("recall", "verify", DISTINGUISH, VECTORS)
 """Options of the operating point that may be others: bands are stated, and estimates are known; or
 that are compared by themselves."""
 
@@ -79,6 +82,10 @@ class IndexCorpus:
     def frequencies(self) -> Frequencies:
         return self.settings.frequencies
 
+    @property
+    def centre(self) -> VectorCentre:
+        return self.settings.centre
+
     @cached_property
     def documents(self) -> int:
         """The number of kept documents."""
@@ -86,9 +93,7 @@ class IndexCorpus:
 
     def check(self, options: Options, columns: Columns) -> None:
         """Raise an error unless documents are decided by these options in the index, too."""
-        require_texts_alone(
-            self.settings.options, "an index as the earlier corpus", "give --against its files"
-        )
+        self._check_vectors(options.vectors)
         has, asked = stated(self.settings.options), stated(options)
         for name in (name for name in has if name not in NOT_COMPARED):
             if has[name] != asked.get(name):
@@ -110,6 +115,21 @@ class IndexCorpus:
             raise UsageError(
                 f"--against {self.path}: the index was made {how}, and its documents would never "
                 f"match: {'give' if within else 'leave out'} --within, or give the files themselves"
+            )
+
+    def _check_vectors(self, asked: VectorSignal | None) -> None:
+        """Raise an error unless the vectors of a run decide what they decide in the index.
+
+        Its planes may be fewer; that both have vectors, and of which length, is known already.
+        """
+        has = self.settings.options.vectors
+        if has is None or asked is None:
+            return
+        if (has.role, has.threshold) != (asked.role, asked.threshold):
+            raise UsageError(
+                f"--against {self.path}: the index has vectors in the role {has.role} with cosine "
+                f"{has.threshold}, this run {asked.role} with {asked.threshold}: give the same, or "
+                "give the files themselves"
             )
 
     def write_sketches(
@@ -155,6 +175,8 @@ class IndexCorpus:
             groups["apart"] = apart[:, 0].copy()
             if self.settings.options.distinguish:
                 groups["distinct"] = apart[:, -1].copy()
+        if self.settings.options.vetoes_by_vectors:
+            groups["vetoing"] = self._hash_vectors(numbers)
         content = np.frombuffer(b"".join(row.content for row in rows), np.uint64).reshape(-1, 2)
         signatures: dict[str, Any] = (
             {KEYS: np.ascontiguousarray(keys.T), PACKED: np.ascontiguousarray(compared.T)}
@@ -193,6 +215,16 @@ class IndexCorpus:
         rows = [np.frombuffer(stored[number], np.uint64) for number in numbers]
         ends = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
         return Ragged(np.concatenate([np.empty(0, np.uint64), *rows]), ends)
+
+    def _hash_vectors(self, numbers: Sequence[int]) -> NDArray[np.uint64]:
+        """Return the hash of the vector of each document, which is in its content."""
+        rows, words = self.read_shingles(numbers), (self.spec.dimension + 1) // 2
+        tails = rows.offsets[1:, None] - words + np.arange(words)
+        offsets = np.arange(len(numbers) + 1, dtype=np.int64) * words
+        hashes: NDArray[np.uint64] = hash_unit_sequences(
+            Ragged(rows.data[tails.reshape(-1)], offsets)
+        )[:, 0]
+        return hashes
 
     def read_texts(self, numbers: Sequence[int]) -> dict[int, Any]:
         """Return the texts that the index keeps, by number."""

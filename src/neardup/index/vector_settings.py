@@ -30,7 +30,7 @@ from neardup.sketch.centre import VectorCentre
 from neardup.sketch.hyperplane import digest_centre
 from neardup.spec import check_whole
 from neardup.vector_layout import VectorLayout, read_centre
-from neardup.vector_signal import NO_CENTRE, take_signal
+from neardup.vector_signal import ALONE, NO_CENTRE, VectorSignal, take_signal
 
 NAMES: Final = tuple(options_of(VectorOptions))
 """The options about vectors."""
@@ -82,6 +82,35 @@ def find_centre(given: str | None, dimension: int) -> NDArray[np.int16]:
             "over such vectors, an .npy file, or none"
         )
     return centre.numbers
+
+
+def retune_vectors(options: Options, changes: Mapping[str, Any]) -> VectorSignal:
+    """Return what the vectors of an index decide with another cosine, other planes or centre.
+
+    Args:
+        options: The options of the index.
+        changes: What changes, by the names of options.
+    """
+    signal = options.vectors
+    if signal is None:
+        raise ParameterError(
+            f"this index compares texts alone: leave out {' and '.join(changes)}, or build "
+            "another index"
+        )
+    asked = {**signal.given, **changes}
+    cosine = asked.pop("cosine", signal.threshold)
+    if signal.role == ALONE:
+        asked["cosine"] = cosine
+    else:
+        asked[signal.role] = f"{signal.column}:{cosine}"
+    made = take_signal(asked)
+    assert made is not None  # noqa: S101  # it has a role
+    if made.finds and made.threshold < signal.threshold and "planes" not in changes:
+        raise ParameterError(
+            f"the planes of this index find vectors of cosine {signal.threshold:g}, and fewer of "
+            f"{made.threshold:g}: give planes, too, in bands of fewer than {signal.tables.rows}"
+        )
+    return made
 
 
 def require_vectors(

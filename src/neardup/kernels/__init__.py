@@ -130,6 +130,7 @@ KERNELS = {
         "keep_both",
         "keep_cosine",
         "keep_either",
+        "near_codes",
         "signal_numbers",
         "vector_rests",
     ),

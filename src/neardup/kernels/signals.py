@@ -11,8 +11,19 @@ import math
 
 import numpy as np
 
-from neardup.kernels.compile import F64_ROWS, I64, I64_ROWS, U64, float64, int64, kernel
-from neardup.kernels.intrinsics import dot_products
+from neardup.kernels.compile import (
+    F32,
+    F64_ROWS,
+    I8_ROWS,
+    I32,
+    I64,
+    I64_ROWS,
+    U64,
+    float64,
+    int64,
+    kernel,
+)
+from neardup.kernels.intrinsics import AHEAD, dot_products, prefetch
 from neardup.kernels.measures import (
     PARTS,
     BothSignals,
@@ -25,6 +36,9 @@ from neardup.kernels.measures import (
     text_similarity,
 )
 from neardup.kernels.verification import connect, keep_pass
+
+CODES = 32
+"""Numbers of a code that are compared before it is asked whether the rest matters."""
 
 
 @kernel(U64, I64, int64)
@@ -125,4 +139,34 @@ def signal_numbers(rows, offsets, dimension, left, right):
     for i in range(left.size):
         out[i, 0] = text_similarity(data, left[i], right[i], 0.0)
         out[i, 1] = cosine_between(data, left[i], right[i])
+    return out
+
+
+@kernel(I8_ROWS, F32, I32, float64, float64, I64, I64)
+def near_codes(codes, errors, rows, step, farthest, left, right):
+    """Return which pairs of documents may have vectors that are at most `farthest` apart.
+
+    codes[rows[d]] times `step` is near the vector of document d, errors[rows[d]] away at most. A
+    code has a multiple of CODES numbers.
+    """
+    out = np.empty(left.size, np.bool_)
+    width = np.uint64(codes.shape[1])
+    for i in range(left.size):
+        if i + AHEAD < left.size:
+            coming = np.uint64(rows[right[i + AHEAD]])
+            prefetch(errors, coming)
+            prefetch(codes, coming * width)
+            coming = np.uint64(rows[left[i + AHEAD]])
+            prefetch(errors, coming)
+            prefetch(codes, coming * width)
+        u, v = rows[left[i]], rows[right[i]]
+        allowed = (farthest + np.float64(errors[u]) + np.float64(errors[v])) / step
+        most, apart = allowed * allowed, np.int32(0)
+        for start in range(0, codes.shape[1], CODES):
+            for place in range(start, start + CODES):
+                difference = np.int32(codes[u, place]) - np.int32(codes[v, place])
+                apart += difference * difference
+            if apart > most:
+                break
+        out[i] = apart <= most
     return out

@@ -116,7 +116,7 @@ class EarlierCorpus:
     def _add_stored(self, corpus: StoredCorpus) -> None:
         self.stored.append(corpus)
         self.specs.append((str(corpus.path), corpus.spec))
-        self._adopt(corpus.ignored, corpus.frequencies, VectorCentre())
+        self._adopt(corpus.ignored, corpus.frequencies, corpus.centre)
 
     def _add_run(self, path: Path) -> None:
         if not (path / "kept").is_dir():

@@ -18,6 +18,7 @@ from neardup.corpus.shards import Reading, Shard
 from neardup.formats.blocks import BlockReader
 from neardup.options import Options
 from neardup.pipeline.stage_files import StageFiles
+from neardup.sketch.centre import VectorCentre
 from neardup.spec import Spec
 from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies
@@ -43,7 +44,8 @@ class StoredCorpus(DocumentStore, Protocol):
 
     path         what --against names
     documents    how many documents are kept
-    ignored      the ignored lines, and the document frequencies, by which they were sketched
+    ignored      the ignored lines, the document frequencies, and the centre of vectors, by which
+                 they were sketched
     """
 
     @property
@@ -54,6 +56,8 @@ class StoredCorpus(DocumentStore, Protocol):
     def ignored(self) -> IgnoredLines: ...
     @property
     def frequencies(self) -> Frequencies: ...
+    @property
+    def centre(self) -> VectorCentre: ...
 
     def check(self, options: Options, columns: Columns) -> None:
         """Raise an error unless documents were decided by these options there, too."""

@@ -22,6 +22,7 @@ from support.vector_definition import (
     WORDS,
     Row,
     Signals,
+    many_documents,
     rows_of,
 )
 from support.vector_index import (
@@ -114,13 +115,6 @@ def test_every_copy_has_a_living_witness_after_removals_and_replacements(
         assert index.verify() == []
         assert len(index) == len(rows)
         check_promises(index, list(rows.values()), asked)
-
-
-def many_documents(count: int) -> list[Row]:
-    words, numbers = "abcd", (-1.0, 0.0, 0.5, 1.0)
-    texts = (" ".join(words[n // at % 4] for at in (1, 4, 16, 3, 5)) for n in range(count))
-    vectors = ([numbers[n // at % 4] for at in (1, 3, 7)] for n in range(count))
-    return rows_of([(text, v) for text, v in zip(texts, vectors, strict=True) if any(v)])
 
 
 @pytest.mark.parametrize("asked", ASKED[::2], ids=str)

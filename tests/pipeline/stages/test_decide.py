@@ -117,13 +117,16 @@ class Verifier:
         found = [self._graph.similarity.get(pair, 0.0) for pair in pairs]
         return np.array([s if s >= THRESHOLD else -1.0 for s in found])
 
+    def sift(self, pairs: np.ndarray) -> np.ndarray:
+        return pairs
+
 
 def rounds_of(
     graph: Graph,
     folder: Path,
     limit: int,
     chance: random.Random,
-    verify: Verifier,
+    compare: Verifier,
     budget: batch_engine.Budget | None = None,
 ) -> Rounds:
     folder.mkdir(exist_ok=True)
@@ -134,7 +137,7 @@ def rounds_of(
         graph.files(folder, chance),
         state,
         limit,
-        verify,
+        compare,
         folder / "pairs",
         "key",
         budget or batch_engine.Budget(1 << 30),

@@ -9,13 +9,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.measure_table import VECTORS
 from neardup.options import Options
 from neardup.overrides import Overrides
 from neardup.pipeline.backends.backend import Advance
 from neardup.pipeline.job import Job
 from neardup.pipeline.merge_rows import MergedSets
 from neardup.pipeline.set_files import CandidateSets
+from neardup.pipeline.sorting import Keys, split_pairs
 from neardup.pipeline.stages.rank import Ranking
+from neardup.pipeline.stages.screen import VectorScreen
 from neardup.runtime import Progress, map_in_order
 from neardup.sketch.bulk import packed_shape
 from neardup.verify import Comparison
@@ -23,6 +26,8 @@ from neardup.verify import Comparison
 PAIRS_PER_CALL = 1 << 14
 BYTES_PER_PAIR = 64
 """About the memory for a pair besides its sets."""
+READ_AT_ONCE = 256 << 20
+"""Bytes of vectors that are in memory at once where codes leave few pairs to compare."""
 
 MANY_PAIRS = 8
 """From this many pairs a document on, most are of hot buckets, and hardly any is similar."""
@@ -81,7 +86,8 @@ class ComparePairs:
 class PairComparer:
     """Returns the similarity of pairs of ranks, -1.0 where it is below the threshold.
 
-    Where the sets of all candidates fit into memory, they are compared in this process.
+    Where the sets of all candidates fit into memory, they are compared in this process. Vectors are
+    represented there by short codes, which rule out most pairs.
     """
 
     def __init__(
@@ -91,7 +97,21 @@ class PairComparer:
         self._work = ComparePairs(sets, job.options, job.frequencies.weights)
         self._advance = progress.advance
         self._factor = _memory_factor(job.options)
-        self._fits = self._factor * sets.size + 8 * len(sets) < job.budget.share(3)
+        self._screen = _make_screen(job, sets)
+        self._fits = self._screen is None and self._factor * sets.size + 8 * len(
+            sets
+        ) < job.budget.share(3)
+
+    def sift(self, pairs: Keys) -> Keys:
+        """Return the pairs of ranks that are not ruled out by what is in memory.
+
+        Args:
+            pairs: Pairs as `sorting` packs them.
+        """
+        if self._screen is None:
+            return pairs
+        left, right = map(self._ranking.documents, split_pairs(pairs))
+        return pairs[self._screen.may_be_similar(left, right)]
 
     def __call__(
         self, left: Integers, right: Integers, least: float | None = None
@@ -105,7 +125,9 @@ class PairComparer:
         if self._fits:
             return compare_sets(*self._all_sets, left, right, least, threads)
         per_pair = BYTES_PER_PAIR + 4 * self._factor * self._sets.size // max(len(self._sets), 1)
-        step = max(self._job.budget.share(2) // per_pair, 1)
+        room = self._job.budget.share(2)
+        room = room if self._screen is None else min(room, READ_AT_ONCE)
+        step = max(room // per_pair, 1)
         items = [
             (left[start : start + step], right[start : start + step])
             for start in range(0, len(left), step)
@@ -157,6 +179,10 @@ class LexicalComparer:
         """Return the similarity of each pair, as `PairComparer` does."""
         return self.compare(left, right, self.threshold if least is None else least)
 
+    def sift(self, pairs: Keys) -> Keys:
+        """Return the pairs of ranks that are not ruled out, as `PairComparer` does."""
+        return self.compare.sift(pairs)
+
 
 @dataclass(frozen=True)
 class PersonsComparer:
@@ -178,6 +204,21 @@ class PersonsComparer:
             similar[same] = self.compare(left[same], right[same], least=0.0)
         similar[apart | np.isin(other, self.overrides.staying)] = -1.0
         return similar
+
+    def sift(self, pairs: Keys) -> Keys:
+        """Return the pairs of ranks that are not ruled out; those that are the same for people are
+        not, and may be returned twice."""
+        same, _ = self.overrides.judge(*map(self.ranking.documents, split_pairs(pairs)))
+        return np.concatenate([self.compare.sift(pairs), pairs[same]])
+
+
+def _make_screen(job: Job, sets: CandidateSets | MergedSets) -> VectorScreen | None:
+    """Return codes of the candidates' vectors, if they are compared by these alone."""
+    options, signal = job.options, job.options.vectors
+    if signal is None or options.verify != "exact" or options.exact_measure.compares != VECTORS:
+        return None
+    dimension = options.spec.dimension
+    return VectorScreen.of(sets, dimension, signal.threshold, job.budget.share(3), job.workers)
 
 
 def _memory_factor(options: Options) -> int:

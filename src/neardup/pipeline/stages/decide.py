@@ -72,7 +72,6 @@ CHANGED = np.uint8(4)
 NO_LAST = np.iinfo(np.int64).max
 """A bound that no member of a bucket reaches."""
 
-Verify = Callable[[NDArray[np.int64], NDArray[np.int64]], Values]
 Bytes = NDArray[np.uint8]
 
 
@@ -99,7 +98,8 @@ class Rounds:
 
     state     a byte for each rank: bit 0 is set if it is kept; 0 if it takes no part
     limit     how many leaders of a bucket count
-    verify    returns the similarity of pairs (u, v), -1.0 where it is below the threshold
+    compare   returns the similarity of pairs (u, v), -1.0 where it is below the threshold, and
+              rules out most of them before
     folder    for sorting, and for the verified pairs, with which a stopped run resumes
     key       of the file of verified pairs
     step      called with 1 after each round, and with 0 where signals may take effect
@@ -110,7 +110,7 @@ class Rounds:
     buckets: Iterable[BucketSlice]
     state: Bytes
     limit: int
-    verify: Verify
+    compare: PairComparer | LexicalComparer | PersonsComparer
     folder: Path
     key: str
     budget: Budget
@@ -168,7 +168,7 @@ class Rounds:
                 )
                 if self.judged is not None:
                     pairs = pairs[self.judged[pairs >> np.uint64(32)]]
-                sorter.add(pairs)
+                sorter.add(self.compare.sift(pairs))
                 longest = max(longest, leaders)
                 self.step(0)
         self.state &= ~CHANGED
@@ -224,7 +224,7 @@ class Rounds:
     def _similarity(self, pairs: Keys) -> Values:
         if not pairs.size:
             return np.empty(0)
-        similarities = self.verify(*split_pairs(pairs))
+        similarities = self.compare(*split_pairs(pairs))
         self.tally.verified += len(pairs)
         self.tally.similar += int(np.count_nonzero(similarities >= 0.0))
         return similarities
@@ -247,7 +247,9 @@ def connect_components(
     tally, fresh, most = RoundTally(), 0, 1
     largest = max((int(batch.sizes.max(initial=0)) for batch in buckets), default=0)
     while fresh < min(largest, BUCKET_CAP):
-        for pairs in pair_members(buckets, parent, new, fresh, most, NO_LAST, folder, budget):
+        for pairs in pair_members(
+            buckets, parent, new, fresh, most, NO_LAST, compare, folder, budget
+        ):
             left, right = split_pairs(pairs)
             similar = compare(left, right) >= 0.0
             kernels.join_all(parent, left[similar], right[similar])

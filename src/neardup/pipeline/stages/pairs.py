@@ -19,7 +19,7 @@ from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
 from neardup.pipeline.sorting import PAIRS_AT_ONCE, Sorter, split_pairs
 from neardup.pipeline.stages.band import BucketFiles
-from neardup.pipeline.stages.compare import PairComparer
+from neardup.pipeline.stages.compare import LexicalComparer, PairComparer
 from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.pipeline.stages.tables import spread_to_known
 
@@ -127,7 +127,15 @@ def _compare_leaders(
     yield (copied, copied, ones, np.full(len(copied), np.nan)) if two else (copied, copied, ones)
     own_roots = np.arange(len(ranked.state), dtype=np.uint32)
     for pairs in pair_members(
-        buckets, own_roots, ranked.sketches.first_new, 0, BUCKET_CAP, BUCKET_CAP, folder, job.budget
+        buckets,
+        own_roots,
+        ranked.sketches.first_new,
+        0,
+        BUCKET_CAP,
+        BUCKET_CAP,
+        compare,
+        folder,
+        job.budget,
     ):
         left, right = split_pairs(pairs)
         similar = compare(left, right)
@@ -146,13 +154,15 @@ def pair_members(
     fresh: int,
     most: int,
     last: int,
+    compare: PairComparer | LexicalComparer,
     folder: Path,
     budget: Budget,
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield pairs of bucket members, sorted, without repeats, block by block.
 
     Each member number `fresh` to `most` of a bucket is paired with all later ones before number
-    `last`, unless both have the same root, or both ranks are below `new`.
+    `last`, unless both have the same root, or both ranks are below `new`, or `compare` rules the
+    pair out.
     """
     sorter = Sorter(folder / "members", budget.share(4))
     for batch in buckets:
@@ -170,7 +180,7 @@ def pair_members(
                 place,
                 PAIRS_AT_ONCE,
             )
-            sorter.add(pairs)
+            sorter.add(compare.sift(pairs))
     for pairs, _ in sorter:
         yield from (
             pairs[start : start + PAIRS_AT_ONCE] for start in range(0, len(pairs), PAIRS_AT_ONCE)

@@ -1,6 +1,8 @@
 package neardup;
 
-/** BLAKE2b without a key, as far as fingerprints of specifications need it. */
+import java.util.Arrays;
+
+/** BLAKE2b, as far as fingerprints of specifications and secret keys need it. */
 final class Blake2b {
     private static final long[] START = {
         0x6A09E667F3BCC908L, 0xBB67AE8584CAA73BL, 0x3C6EF372FE94F82BL, 0xA54FF53A5F1D36F1L,
@@ -21,17 +23,26 @@ final class Blake2b {
 
     /** Returns the digest of this many bytes. */
     static byte[] digest(byte[] data, int size) {
+        return digest(data, size, new byte[0], new byte[0]);
+    }
+
+    /** Returns the digest under a key, for a purpose of at most 16 bytes; both may be empty. */
+    static byte[] digest(byte[] data, int size, byte[] key, byte[] purpose) {
         long[] state = START.clone();
-        state[0] ^= 0x01010000L ^ size;
-        int at = 0;
-        for (; data.length - at > BLOCK; at += BLOCK) {
-            byte[] block = new byte[BLOCK];
-            System.arraycopy(data, at, block, 0, BLOCK);
-            compress(state, block, at + BLOCK, false);
+        state[0] ^= 0x01010000L ^ key.length << 8 ^ size;
+        byte[] personal = Arrays.copyOf(purpose, 16);
+        state[6] ^= (long) Xxh64.LONGS.get(personal, 0);
+        state[7] ^= (long) Xxh64.LONGS.get(personal, 8);
+        byte[] input = data;
+        if (key.length > 0) { // a block of its own, in front
+            input = Arrays.copyOf(key, BLOCK + data.length);
+            System.arraycopy(data, 0, input, BLOCK, data.length);
         }
-        byte[] last = new byte[BLOCK];
-        System.arraycopy(data, at, last, 0, data.length - at);
-        compress(state, last, data.length, true);
+        int at = 0;
+        for (; input.length - at > BLOCK; at += BLOCK) {
+            compress(state, Arrays.copyOfRange(input, at, at + BLOCK), at + BLOCK, false);
+        }
+        compress(state, Arrays.copyOfRange(input, at, at + BLOCK), input.length, true);
         byte[] digest = new byte[size];
         for (int i = 0; i < size; i++) {
             digest[i] = (byte) (state[i >> 3] >>> 8 * (i & 7));

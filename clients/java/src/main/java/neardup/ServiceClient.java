@@ -39,10 +39,23 @@ public final class ServiceClient {
      * @throws IllegalArgumentException if this library can't make such sketches
      */
     public ServiceClient(String address, String key) throws IOException, InterruptedException {
+        this(address, key, null);
+    }
+
+    /**
+     * The same, of a service whose index has a secret key.
+     *
+     * @param address where it listens
+     * @param key an API key; null for a service without keys
+     * @param secret the key of the index, which is not sent; null if it has none
+     */
+    public ServiceClient(String address, String key, SecretKey secret)
+            throws IOException, InterruptedException {
         this.address = address.replaceAll("/+$", "");
         this.key = key;
         Map<String, Object> stats = send("GET", "/v1/stats", BodyPublishers.noBody());
-        sketcher = new Sketcher(Spec.of(Json.object(stats.get("spec"), "the specification")));
+        sketcher = new Sketcher(
+                Spec.of(Json.object(stats.get("spec"), "the specification")), secret);
         if (!sketcher.spec().fingerprint().equals(stats.get("fingerprint"))) {
             throw new IllegalArgumentException("the service has the specification "
                     + stats.get("fingerprint") + ", not " + sketcher.spec().fingerprint()
@@ -182,12 +195,15 @@ public final class ServiceClient {
             answer = Json.object(Json.parse(response.body()), "the answer");
         } catch (IllegalArgumentException notOurs) {
             throw new ServiceException(status, "", "the answer with status " + status
-                    + " is not neardup's: is neardup serve at " + address + "?", "");
+                    + " is not neardup's: is neardup serve at " + address + "?", "", null);
         }
         if (status != 200) {
             throw new ServiceException(status, String.valueOf(answer.get("error")),
                     String.valueOf(answer.get("message")),
-                    String.valueOf(answer.getOrDefault("request_id", "")));
+                    String.valueOf(answer.getOrDefault("request_id", "")),
+                    response.headers().firstValue("Retry-After")
+                            .filter(seconds -> seconds.matches("[0-9]{1,9}"))
+                            .map(Long::valueOf).map(Duration::ofSeconds).orElse(null));
         }
         return answer;
     }

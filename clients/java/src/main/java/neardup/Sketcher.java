@@ -14,6 +14,7 @@ public final class Sketcher {
     private static final int KEPT = 1 << 16;
 
     private final Spec spec;
+    private final SecretKey key;
     private final Permutations permutations;
     private final long[] asciiHashes = new long[128];
     private final ThreadLocal<UnitCutter> cutters;
@@ -24,11 +25,28 @@ public final class Sketcher {
      * @param spec what the sketches are made by
      */
     public Sketcher(Spec spec) {
+        this(spec, null);
+    }
+
+    /**
+     * Makes a sketcher with a secret key.
+     *
+     * @param spec what the sketches are made by, which names the key; see {@link Spec#withKey}
+     * @param key the key; null if the specification has none
+     */
+    public Sketcher(Spec spec, SecretKey key) {
+        if (!spec.key().equals(key == null ? "" : key.id())) {
+            throw new IllegalArgumentException(spec.key().isEmpty()
+                    ? "the specification has no key: use it without one, or Spec.withKey"
+                    : "the specification has the key with the id " + spec.key() + ": give that one");
+        }
         this.spec = spec;
-        permutations = new Permutations(spec.slots(), spec.seed());
+        this.key = key;
+        permutations = new Permutations(
+                spec.slots(), key == null ? spec.seed() : key.seed(spec.seed()));
         cutters = ThreadLocal.withInitial(() -> new UnitCutter(spec.profile(), spec.unit()));
         for (int code = 0; code < asciiHashes.length; code++) {
-            asciiHashes[code] = Xxh64.hash(new byte[] {(byte) code}, 0, 1, spec.seed());
+            asciiHashes[code] = hash(new byte[] {(byte) code}, 0, 1);
         }
     }
 
@@ -115,13 +133,18 @@ public final class Sketcher {
             int end = cutter.ends[i];
             byte first = bytes[begin];
             hashes[i] = end - begin == 1 && first >= 0 ? asciiHashes[first]
-                    : Xxh64.hash(bytes, begin, end - begin, spec.seed());
+                    : hash(bytes, begin, end - begin);
             begin = end;
         }
         if (cutter.room() > KEPT) {
             cutters.remove();
         }
         return hashes;
+    }
+
+    private long hash(byte[] bytes, int start, int length) {
+        return key == null ? Xxh64.hash(bytes, start, length, spec.seed())
+                : key.hash(bytes, start, length);
     }
 
     /** Returns the content hash of units: equal for documents that are identical. */

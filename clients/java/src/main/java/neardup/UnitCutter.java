@@ -15,9 +15,9 @@ import java.util.Arrays;
  */
 final class UnitCutter {
     /** The units one after the other, and at least seven bytes after the last one. */
-    byte[] bytes = new byte[0];
+    byte[] bytes = new byte[8];
     /** Where each unit ends; it begins where the one before ends. */
-    int[] ends = new int[0];
+    int[] ends = new int[2];
 
     private final Profile profile;
     private final Unit unit;
@@ -73,7 +73,7 @@ final class UnitCutter {
                 .map(code -> CharacterTable.folded(code, table.entry(code))).toArray();
     }
 
-    /** Returns the bytes that are kept from one text to the next. */
+    /** Returns how many characters there is room for, which is kept from one text to the next. */
     int room() {
         return text.length;
     }
@@ -98,9 +98,6 @@ final class UnitCutter {
             text = new char[length + length / 8];
             bytes = new byte[3 * text.length + 8];
             ends = new int[text.length + 2];
-        } else if (ends.length == 0) {
-            bytes = new byte[8];
-            ends = new int[2];
         }
     }
 

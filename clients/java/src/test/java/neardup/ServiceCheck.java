@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Asks a service: {@code java neardup.ServiceCheck ADDRESS KEY} reads requests from standard input,
+ * Asks a service: {@code java neardup.ServiceCheck ADDRESS KEY [SECRET]} reads requests from standard input,
  * a JSON object a line, and prints an answer for each.
  */
 public final class ServiceCheck {
@@ -20,7 +20,8 @@ public final class ServiceCheck {
                 new InputStreamReader(System.in, StandardCharsets.UTF_8));
         ServiceClient client;
         try {
-            client = new ServiceClient(arguments[0], key);
+            client = new ServiceClient(arguments[0], key,
+                    arguments.length == 3 ? SecretKey.parse(arguments[2]) : null);
         } catch (IOException | IllegalArgumentException refused) {
             System.out.println(Json.write(describe(refused)));
             return;
@@ -74,6 +75,7 @@ public final class ServiceCheck {
         if (refused instanceof ServiceException service) {
             fields.put("status", service.status());
             fields.put("error", service.error());
+            service.retryAfter().ifPresent(time -> fields.put("seconds", time.toSeconds()));
         }
         fields.put("message", refused.getMessage());
         return fields;

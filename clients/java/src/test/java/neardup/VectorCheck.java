@@ -102,6 +102,8 @@ public final class VectorCheck {
         return switch ((String) given.get("function")) {
             case "xxh64" -> Optional.of(Map.of(
                     "hash", hex(Xxh64.hash(data, 0, data.length, number(given, "seed")))));
+            case "siphash" -> Optional.of(Map.of(
+                    "hash", hex(new SecretKey(bytes(given, "key")).hash(data, 0, data.length))));
             case "xxh3" -> Optional.of(Map.of("hash", hex(Xxh3.hash(data, data.length))));
             default -> Optional.empty();
         };
@@ -210,9 +212,9 @@ public final class VectorCheck {
             return Optional.empty();
         }
         String spec = (String) given.get("spec");
-        return isSupported(spec)
-                ? Optional.of(sketchers.computeIfAbsent(Spec.parse(spec), Sketcher::new))
-                : Optional.empty();
+        SecretKey key = given.containsKey("key") ? new SecretKey(bytes(given, "key")) : null;
+        return isSupported(spec) ? Optional.of(sketchers.computeIfAbsent(
+                Spec.parse(spec), missing -> new Sketcher(missing, key))) : Optional.empty();
     }
 
     private static boolean isSupported(String spec) {
