@@ -67,7 +67,7 @@ def dedup_files(
     no_kept: bool = False,
     removed: PathLike | None = None,
     report: PathLike | None = None,
-    save_sketches: bool = False,
+    save_sketches: bool | Literal["parquet"] = False,
     keep_full: bool = False,
     strict: bool = False,
     skip_bad_files: bool = False,
@@ -118,7 +118,8 @@ def dedup_files(
         removed: A file for the table of removed documents, besides `out`: .parquet, .jsonl or
             .csv.
         report: If `out` is a file: the file for the report, an HTML page.
-        save_sketches: Keep the sketches in `out`, for `against` and for other thresholds.
+        save_sketches: Keep the sketches in `out`, for `against` and for other thresholds;
+            `"parquet"`: as Parquet files, which any engine can read.
         keep_full: With `bits`: keep the full slots in the saved sketches too, for other bands.
         strict: Stop at the first bad row, instead of rejecting it.
         skip_bad_files: Skip files that can't be read, instead of stopping.

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support import batch_engine
+from support.command_line import neardup as neardup_command
 
 import neardup
+from neardup.pipeline.stages import pairs as stages_pairs
 
 
 def by_library(documents: list[batch_engine.Row], **asked: Any) -> neardup.Result:
@@ -30,6 +32,17 @@ def test_pairs_equal_those_of_the_library(tmp_path: Path, measure: str) -> None:
     want = by_library(documents, keep="longest", measure=measure).pairs
     assert sorted(got) == sorted((pair.a, pair.b, pair.similarity) for pair in want)
     assert len(got) > 50
+
+
+def test_pairs_beyond_the_most_are_counted_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = batch_engine.write(tmp_path / "in", [{"text": "all the same"}] * 10)
+    monkeypatch.setattr(stages_pairs, "MOST_WRITTEN", 30)
+    ran = neardup_command("dedup", *paths, "-o", tmp_path / "out", "--pairs")
+    assert ran.code == 0
+    assert "pairs.parquet has 30 of 45 similar pairs" in ran.err
+    assert len(batch_engine.table(tmp_path / "out", "pairs")) == 30
 
 
 def test_empty_inputs_give_empty_tables(tmp_path: Path) -> None:

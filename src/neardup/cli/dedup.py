@@ -27,6 +27,7 @@ from neardup.cli.arguments import (
     flag,
     option,
 )
+from neardup.cli.bare_options import PARQUET, read_bare
 from neardup.cli.console import print_run, progress_for
 from neardup.cli.key_files import read_key
 from neardup.cli.option_values import stale_bands
@@ -116,14 +117,17 @@ def dedup(
         RARE,
     ] = None,
     save_sketches: Annotated[
-        bool,
-        flag(
-            "Keep the sketches in OUT, for --against and for other thresholds.",
-            "--save-sketches",
+        str | None,
+        option(
+            "[parquet]",
+            "Keep the sketches in OUT, for --against and for other thresholds; parquet: as Parquet "
+            "files, which any engine can read.",
+            default="they are deleted",
             panel=OUTPUT,
+            autocompletion=complete([PARQUET]),
         ),
         RARE,
-    ] = False,
+    ] = None,
     keep_full: Annotated[
         bool,
         flag(
@@ -236,7 +240,7 @@ def dedup(
                 max_rejected=run_options["max_rejected"],
                 key=key,
                 merge_rows=merge_rows is not None,
-                save_sketches=save_sketches,
+                save_sketches=read_bare(save_sketches),
                 keep_full=keep_full,
                 finish=partial(write_report, title=place.rpartition("/")[2]),
             )
@@ -275,7 +279,7 @@ def dedup(
                 write_report=write_report,
                 pairs=pairs,
                 annotate=annotate,
-                save_sketches=save_sketches,
+                save_sketches=read_bare(save_sketches),
                 keep_full=keep_full,
                 key=key,
                 **run_options,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from neardup.cli.bare_options import complete_bare
 from neardup.cli.settings import (
     SETTINGS,
     VARIABLES,
@@ -142,6 +143,9 @@ class Command(TyperCommand):
             if getattr(source, "name", "") == "DEFAULT_MAP":
                 error.message = f"{settings.file}: {error.message}"
             raise
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, complete_bare(args))
 
     def invoke(self, ctx: Any) -> Any:
         announce_settings(ctx)

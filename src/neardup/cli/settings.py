@@ -26,6 +26,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+from neardup.cli.bare_options import NO, YES, takes_bare
 from neardup.errors import ConfigError, UsageError
 
 FILE: Final = "neardup.toml"
@@ -226,6 +227,8 @@ def _checked(value: Any, parameter: Any, key: str, file: Path) -> Any:
         return [str(one) for one in values]
     if isinstance(value, list):
         raise ConfigError(f"{file}: {key} takes one value, not a list")
+    if isinstance(value, bool) and takes_bare(parameter):
+        return YES if value else NO
     if isinstance(value, bool) != parameter.is_flag:
         need = "true or false" if parameter.is_flag else "a number or a text"
         raise ConfigError(f"{file}: {key} must be {need}, not {value!r}")

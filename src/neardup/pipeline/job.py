@@ -49,6 +49,7 @@ SHORT_TEXT = 200
 LEAST_CHUNK = 1 << 16
 MAX_REJECTED = 0.5
 ANNOTATE: Final = ("kept", "all")
+SAVED: Final = ("parquet",)
 _WITH_COLUMNS = "write one file for --annotate, -o NAME.jsonl or NAME.parquet"
 
 
@@ -116,7 +117,7 @@ class Job:
     same_ids: bool = False
     repeats: Path | None = None
     prefer: str | None = None
-    save_sketches: bool = False
+    save_sketches: bool | Literal["parquet"] = False
     keep_full: bool = False
     merge_rows: bool = False
     ignored: IgnoredLines = field(default_factory=IgnoredLines)
@@ -160,6 +161,8 @@ class Job:
                 "--distinguish is not supported with --merge-rows, whose documents have the values "
                 "and numbers of several rows: leave one out"
             )
+        if not isinstance(self.save_sketches, bool):
+            check_choice("form of saved sketches", self.save_sketches, SAVED)
         if self.annotate is not None:
             self._check_annotate()
         if self.keep_full and not narrow:
@@ -270,7 +273,9 @@ class Job:
             self.options.hash_tables,
             self.keep_full,
             self.merge_rows,
-            temporary=not (compared or self.save_sketches or self.merge_rows or self.keep_full),
+            temporary=not (
+                compared or bool(self.save_sketches) or self.merge_rows or self.keep_full
+            ),
         )
 
 

@@ -172,8 +172,7 @@ def find_near_duplicates(
         pairs = None
         if job.pairs:
             with clock.stage("pairs"):
-                progress.stage("pairing", len(sketches), "documents")
-                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare)
+                pairs = write_pairs(job, folder, catalogue, ranked, buckets, compare, progress)
         compare.forget()
         if job.kept:
             with clock.stage("filter"):
@@ -226,7 +225,14 @@ def find_near_duplicates(
     write_lists(folder, job.ignored, job.frequencies, job.centre)
     if job.save_sketches:
         counted = job.ignored, job.frequencies, job.centre
-        save_sketches(folder / SHARDS_FOLDER, rows, kept, job.options.spec, *counted)
+        save_sketches(
+            folder / SHARDS_FOLDER,
+            rows,
+            kept,
+            job.options.spec,
+            *counted,
+            tables=job.save_sketches == "parquet",
+        )
         remove_abandoned(folder / SHARDS_FOLDER)
         (folder / SHARDS_FOLDER).rename(folder / SKETCHES_FOLDER)
     return finished

@@ -2,7 +2,8 @@
 
     set.json              specification, how the inputs were read, the shards with their inputs;
                           a digest of the kept bits, and a checksum of all that
-    <key>                 the sketches of a shard, as a run makes them
+    <key>                 the sketches of a shard, as a run makes them; or <key>.parquet, the same
+                          as a table
     kept                  a bit for each document of all shards, in order: whether it was kept
     ignored-lines         the list of ignored lines, if any
     document-frequencies  the document frequencies that shingles are weighted by, if any
@@ -31,6 +32,7 @@ from neardup.corpus.shards import Shard
 from neardup.errors import FormatError, MissingInput, NeardupError, OutputTaken, UsageError
 from neardup.formats.blocks import BlockReader, BlockWriter, is_block_file
 from neardup.formats.tables import write_error, write_json
+from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.run_inputs import (
     describe_file,
     describe_reading,
@@ -38,6 +40,7 @@ from neardup.pipeline.run_inputs import (
     parse_reading,
 )
 from neardup.pipeline.sketch_files import SKETCHES_KIND, Sketches, have_same_layout
+from neardup.pipeline.sketch_tables import SketchTable, table_beside, write_sketch_table
 from neardup.sketch.centre import VectorCentre, require_centre
 from neardup.spec import Spec
 from neardup.text.frequencies import Frequencies
@@ -86,10 +89,7 @@ class SketchSet:
             listed = _read_list(folder / SET_FILE)
             spec = Spec.from_json(listed["spec"])
             shards = [_read_shard(one, listed["reading"]) for one in listed["shards"]]
-            files = [
-                BlockReader(folder / _check_key(one["key"]), SKETCHES_KIND, RESTORED)
-                for one in listed["shards"]
-            ]
+            files = [_open_file(folder, _check_key(one["key"])) for one in listed["shards"]]
             kept = _read_kept(BlockReader(folder / KEPT_FILE, KEPT_FILE, RESTORED))
             ignored, frequencies = read_ignored(folder), read_frequencies(folder)
             centre = read_centre_file(folder)
@@ -121,7 +121,7 @@ class SketchSet:
         """Raise an error if the files are of different sets, or lack what their readers need."""
         rows = sum(sum(file.note["rows"]) for file in self.files)
         for shard, file in zip(self.shards, self.files, strict=True):
-            if file.header["key"] != file.path.name or len(file.note["rows"]) != len(shard.files):
+            if file.header["key"] != file.path.stem or len(file.note["rows"]) != len(shard.files):
                 raise file.damaged("it is another file")
             for note in map(file.note_of, range(len(file))):
                 if not all(isinstance(reason, str) for reason in note["reasons"]):
@@ -248,8 +248,18 @@ def save_sketches(
     ignored: IgnoredLines,
     frequencies: Frequencies,
     centre: VectorCentre,
+    tables: bool,
 ) -> None:
-    """Make a set of the new documents of a run, whose sketch files exist in the folder."""
+    """Make a set of the new documents of a run, whose sketch files exist in the folder.
+
+    Args:
+        folder: The folder of the sketch files.
+        sketches: The documents of the run.
+        kept: For each document whether it was kept.
+        spec: The specification.
+        ignored, frequencies, centre: What the run has counted.
+        tables: Whether the files become Parquet files.
+    """
     first = sketches.earlier
     new = SketchSet(
         spec,
@@ -261,6 +271,27 @@ def save_sketches(
         centre,
     )
     new.write(folder)
+    if tables:
+        _write_tables(Sketches(new.shards, new.files), new.kept)
+
+
+def _write_tables(sketches: Sketches, kept: NDArray[np.bool_]) -> None:
+    """Write a Parquet file for each sketch file, and remove that when all are written."""
+    places = Catalogue.of(sketches).places
+    for place, file in enumerate(sketches.files):
+        begin, end = sketches.starts[place : place + 2].tolist()
+        files, rows = places.of(np.arange(begin, end))
+        write_sketch_table(file, table_beside(file.path), kept[begin:end], files, rows.to_numpy())
+    for file in sketches.files:
+        file.path.unlink(missing_ok=True)  # one shard may be there twice
+
+
+def _open_file(folder: Path, key: str) -> BlockReader:
+    """Open the sketches of a shard, in either form."""
+    path = folder / key
+    if not path.exists() and table_beside(path).exists():
+        return SketchTable(table_beside(path), RESTORED)
+    return BlockReader(path, SKETCHES_KIND, RESTORED)
 
 
 def merge_sketch_sets(folders: Sequence[Path], out: Path) -> SketchSet:
@@ -310,7 +341,7 @@ def _link_file(file: BlockReader, folder: Path) -> BlockReader:
     except OSError:
         shutil.copyfile(file.path, target)
         target.chmod(0o600)
-    return BlockReader(target, SKETCHES_KIND)
+    return _open_file(folder, file.path.stem)
 
 
 def _no_sketches(folder: Path) -> str:

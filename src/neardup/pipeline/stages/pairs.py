@@ -13,7 +13,6 @@ from neardup import kernels
 from neardup.cluster import BUCKET_CAP
 from neardup.formats import tables
 from neardup.formats.tables import TableWriter, to_arrow
-from neardup.in_memory import MAX_PAIRS
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
@@ -22,11 +21,14 @@ from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.compare import LexicalComparer, PairComparer
 from neardup.pipeline.stages.rank import RankedDocuments
 from neardup.pipeline.stages.tables import spread_to_known
+from neardup.runtime import Progress
 
 Integers = NDArray[np.int64]
 PairColumns = tuple[NDArray[Any], ...]
 """Two documents of each pair, their similarity, and with two signals their cosine."""
 
+MOST_WRITTEN = 100_000_000
+"""Ten times those in memory: they are sorted and written on disk."""
 NAMED_AT_ONCE = 1 << 17
 """Pairs whose names are in memory at once."""
 
@@ -38,15 +40,17 @@ def write_pairs(
     ranked: RankedDocuments,
     buckets: BucketFiles,
     compare: PairComparer,
+    progress: Progress,
 ) -> dict[str, int]:
     """Write pairs.parquet; return how many pairs are in it, and how many beyond the limit."""
+    progress.stage("pairing", len(ranked.state), "documents")
     copies, ends = _group_by_leader(ranked)
     found = [Sorter(folder / "found", job.budget.share(4), carries=True)]
     if job.options.has_two_signals:
         found.append(Sorter(folder / "found-cosines", job.budget.share(4), carries=True))
     total = written = 0
     for left, right, *numbers in _compare_leaders(job, folder, ranked, buckets, compare, ends):
-        count, first, room = 1, 0, MAX_PAIRS - written
+        count, first, room = 1, 0, MOST_WRITTEN - written
         while first < count:
             most, begin = min(PAIRS_AT_ONCE, room - first), first
             for sorter, values in zip(found, numbers, strict=True):
@@ -63,10 +67,15 @@ def write_pairs(
     _write_table(folder / "pairs.parquet", catalogue, found)
     for sorter in found:
         sorter.close()
+    if total > written:
+        progress.say(
+            f"pairs.parquet has {written:,} of {total:,} similar pairs, which is the most: a higher "
+            "threshold has fewer"
+        )
     capped = sum(int(np.count_nonzero(batch.sizes > BUCKET_CAP)) for batch in buckets)
     return {
         "written": written,
-        "limit": MAX_PAIRS,
+        "limit": MOST_WRITTEN,
         "beyond_limit": total - written,
         "capped_buckets": capped,
     }

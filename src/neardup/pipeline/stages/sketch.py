@@ -8,6 +8,7 @@ lines or shingles are counted in a pass over the inputs before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from neardup.corpus.inputs import InputFile, say_notes
 from neardup.corpus.read import CHUNK, Chunk, parse_chunk
 from neardup.corpus.shards import Shard, cut_shards
 from neardup.corpus.streams import AGAIN, SKIP
-from neardup.errors import InputError, RowError
+from neardup.errors import FormatError, InputError, RowError
 from neardup.first_look import FirstDocuments
 from neardup.formats.blocks import BlockReader
 from neardup.formatting import format_bytes
@@ -42,6 +43,7 @@ from neardup.pipeline.sketch_files import (
     SketchWriter,
     Specification,
 )
+from neardup.pipeline.sketch_tables import copy_tables, restore_sketches, table_beside
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.pipeline.vector_inputs import place_vectors
@@ -246,8 +248,8 @@ class ShardSketcher:
         self, job: Job, folder: Path, progress: Progress, maker: ChunkMaker | None = None
     ) -> None:
         self._progress, self._custom_maker = progress, maker
-        saved = (job.repeats or job.out) / SKETCHES_FOLDER
-        self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, saved)
+        self._saved = (job.repeats or job.out) / SKETCHES_FOLDER
+        self._stage = StageFiles(folder / SHARDS_FOLDER, SKETCHES_KIND, self._saved)
         self._files: dict[str, BlockReader] = {}
         self._shards: list[Shard] = []
         self.keys: list[str] = []
@@ -266,6 +268,7 @@ class ShardSketcher:
         total = sum(shard.stored for shard in shards)
         self._progress.stage("reading", total, "bytes")
         for key in self.keys:
+            self._restore(key)
             # A shard in which no line begins has a file of no blocks, which is false.
             if key not in self._files and (file := self._stage.find(key, key)) is not None:
                 self._files[key] = file
@@ -288,6 +291,13 @@ class ShardSketcher:
                 self.scripts.add(shard.key, row, scripts)
         if job.strict:
             self._refuse_rejected(sorted(set(range(len(shards))) - set(missing)))
+
+    def _restore(self, key: str) -> None:
+        """Make the sketch file again of one that an earlier run has saved as a table."""
+        table, path = table_beside(self._saved / key), self._stage.path(key)
+        if table.is_file() and not path.exists():
+            with suppress(FormatError, FileNotFoundError):  # it is damaged: the shard is read
+                restore_sketches(table, path)
 
     def _refuse_rejected(self, places: list[int]) -> None:
         """Raise an error at the first rejected document of shards that were sketched before."""
@@ -569,7 +579,7 @@ def sketch_inputs(
             progress.say(f"skipped: {bad[error.file]}")
     sketches = Sketches(
         [*earlier.shards, *(shard for shard, _, _ in stored), *earlier_shards, *shards],
-        [*earlier.files, *(file for _, file, _ in stored), *sketcher.files],
+        [*copy_tables(earlier.files, folder), *(file for _, file, _ in stored), *sketcher.files],
         len(earlier.shards) + len(stored) + len(earlier_shards),
         earlier.kept,
     )
