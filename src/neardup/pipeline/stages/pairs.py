@@ -69,8 +69,8 @@ def write_pairs(
         sorter.close()
     if total > written:
         progress.say(
-            f"pairs.parquet has {written:,} of {total:,} similar pairs, which is the most: a higher "
-            "threshold has fewer"
+            f"pairs.parquet has {written:,} of {total:,} similar pairs, which is the most: a "
+            "higher threshold has fewer"
         )
     capped = sum(int(np.count_nonzero(batch.sizes > BUCKET_CAP)) for batch in buckets)
     return {
