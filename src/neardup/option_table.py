@@ -40,6 +40,7 @@ SketchName: TypeAlias = Literal["minhash", "oneperm", "weighted", "simhash"]
 VerifyName: TypeAlias = Literal["exact", "estimate", "none"]
 ClusterName: TypeAlias = Literal["stars", "components"]
 WeightsName: TypeAlias = Literal["tf", "tf-idf"]
+SegmenterName: TypeAlias = Literal["icu"]
 PresetName: TypeAlias = Literal["fineweb", "nemo", "short"]
 VERIFY: Final[tuple[str, ...]] = get_args(VerifyName)
 CLUSTER: Final[tuple[str, ...]] = get_args(ClusterName)
@@ -282,6 +283,15 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
             metavar="LANGUAGE",
         ),
     ]
+    segment: Annotated[
+        SegmenterName | None,
+        Option(
+            "Cut words in scripts without spaces, such as Chinese, Japanese, Thai and Khmer, by "
+            "ICU's dictionaries instead of character by character: icu. Needs word shingles.",
+            otherwise="each character is a word",
+            metavar="NAME",
+        ),
+    ]
     preset: Annotated[
         PresetName | None,
         Option(
@@ -386,8 +396,8 @@ class VectorOptions(TypedDict, total=False):
     cosine: Annotated[
         float | None,
         Option(
-            "With --vectors: documents whose vectors have at least this cosine are duplicates, "
-            "above 0, at most 1.",
+            "With --vectors, or to change an index: documents whose vectors have at least this "
+            "cosine are duplicates, above 0, at most 1.",
             otherwise="none",
             metavar="X",
             common=True,
@@ -452,6 +462,14 @@ class RetunedOptions(PointOptions, total=False):
 
     cosine: float | None
     planes: str | None
+
+
+class RebuiltOptions(IndexOptions, total=False):
+    """What an index is made for, and the layout of the vectors that it has stored."""
+
+    cosine: float | None
+    planes: str | None
+    centre: str | None
 
 
 class MatchingOptions(OnlineOptions, total=False):
@@ -577,7 +595,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
-        IndexOptions,
+        RebuiltOptions,
         _INDEX,
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),
