@@ -86,6 +86,48 @@ def test_threads(classes: Path, tmp_path: Path) -> None:
     assert printed == promised
 
 
+UNION = """
+Sketcher sketcher = new Sketcher(Spec.DEFAULT.withSlots(64));
+Sketch a = sketcher.sketch(new long[] {1, 1L << 40 | 5, -3});
+Sketch b = sketcher.sketch(new long[] {-3, 9});
+System.out.println(a.union(b).equals(sketcher.sketch(new long[] {-3, 9, 1, 1L << 40 | 5}))); // true
+System.out.println(a.union(sketcher.sketch(new long[0])).equals(a)); // true
+System.out.println(a.equals(b) + " " + a.union(b).content().isPresent()); // false false
+"""
+
+
+def test_union(classes: Path, tmp_path: Path) -> None:
+    printed, promised = run_snippet(UNION, classes, tmp_path)
+    assert printed == promised
+
+
+REFUSALS = {
+    'Spec.of("word5");': "write word:5, char:24 or line:1",
+    'Spec.of("token:5");': "this library has word, char and line",
+    "Spec.DEFAULT.withBits(3);": "3 bits of a slot: use one of",
+    "Spec.DEFAULT.withSlots(0);": "0 slots: use 1 to 65536",
+    'Spec.parse("[]");': "a specification is not a JSON object",
+    'new Sketcher(Spec.DEFAULT, SecretKey.parse("00".repeat(16)));': "use it without one",
+    'SecretKey.parse("secret");': "a key has 32 hexadecimal digits",
+    "new Sketcher(Spec.DEFAULT).sketch(new long[1]).bandKeys(22, 6);": "need 132 slots",
+    "new Sketcher(Spec.DEFAULT).sketch(new long[1]).bandKeys(0, 6);": "number of bands",
+    "new Sketcher(Spec.DEFAULT).sketch(new long[1]).similarity("
+    "new Sketcher(Spec.DEFAULT.withSeed(1)).sketch(new long[1]));": "make both with the same one",
+    "Sketch.fromBytes(new byte[3]);": "its bytes begin with nds1",
+}
+
+
+def test_refusals(classes: Path, tmp_path: Path) -> None:
+    tried = "".join(
+        f"try {{ {code} System.out.println(); }} catch (IllegalArgumentException refused) "
+        "{ System.out.println(refused.getMessage()); }\n"
+        for code in REFUSALS
+    )
+    printed, _ = run_snippet(tried, classes, tmp_path)
+    for said, (code, wanted) in zip(printed, REFUSALS.items(), strict=True):
+        assert wanted in said, code
+
+
 def test_vectors(classes: Path) -> None:
     files = sorted(VECTORS.glob("*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]

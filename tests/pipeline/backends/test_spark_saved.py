@@ -78,8 +78,9 @@ def test_a_saved_run_over_a_frame_makes_the_index_of_one_over_files(
     some, options = rows(), batch_engine.SMALL | OPTIONS[case]
     if case == "weights":
         options = {"shingle": "word:2", "threshold": 0.5, **OPTIONS[case]}
+    form: Any = "parquet" if case == "estimates" else True
     local, saved = local_run(tmp_path, some, options), tmp_path / "saved"
-    with neardup.spark.dedup(frame(spark, some), id="id", save_sketches=True, **options) as result:
+    with neardup.spark.dedup(frame(spark, some), id="id", save_sketches=form, **options) as result:
         found = sorted(tuple(row[name] for name in NAMES) for row in result.removed.collect())
         if case == "lines":
             assert "1 line ignored" in result.summary()
@@ -97,6 +98,9 @@ def test_a_saved_run_over_a_frame_makes_the_index_of_one_over_files(
     assert answers(tmp_path / "index of saved", some, groups) == answers(
         tmp_path / "index of local", some, groups
     )
+    if form == "parquet":
+        read = spark.read.parquet(str(saved / "sketches" / "*.parquet"))
+        assert read.where("kept").count() == loaded[1].kept
     page = (saved / "report.html").read_text()
     assert "saved: neardup report" in page
     record = json.loads((saved / "run.json").read_bytes())
