@@ -191,8 +191,17 @@ def similarity(given: Given) -> Expected:
         reference.shingles(unit_hashes({"text": given[side]}, spec, b""), spec.size)
         for side in ("a", "b")
     ]
-    slots = [reference.signature(each, spec) for each in sets]
-    return {"estimate": reference.estimate(*slots), "jaccard": reference.jaccard(*sets)}
+    one, other = (reference.signature(each, spec) for each in sets)
+    estimate = reference.estimate(one, other)
+    if spec.narrow:
+        estimate = sketches.b_bit_estimate(cut(one, spec), cut(other, spec), spec.bits)
+    return {"estimate": estimate, "jaccard": reference.jaccard(*sets)}
+
+
+def cut(slots: Sequence[int], spec: Spec) -> list[int]:
+    """Return the bits of each slot that are stored, as a number."""
+    packed = int.from_bytes(sketches.b_bits(slots, spec), "little")
+    return [packed >> place * spec.bits & (1 << spec.bits) - 1 for place in range(len(slots))]
 
 
 def bands(given: Given) -> Expected:

@@ -127,6 +127,10 @@ def similarity_cases() -> Iterator[FormatExample]:
         other = ["x" if place < changed else word for place, word in enumerate(words)]
         given = spoken(shingle=shingle) | {"a": " ".join(words), "b": " ".join(other)}
         yield FormatExample("similarity", f"{changed} of 60 words changed, {shingle}", given)
+    for bits, changed in product((1, 2, 4, 8, 16), (1, 60)):
+        other = ["x" if place < changed else word for place, word in enumerate(words)]
+        given = spoken(bits=bits) | {"a": " ".join(words), "b": " ".join(other)}
+        yield FormatExample("similarity", f"{changed} of 60 words changed, {bits} bits", given)
     given = spoken() | {"a": "Straße, café!", "b": "STRASSE CAFE\u0301"}
     yield FormatExample("similarity", "sharp s and accents", given)
 
