@@ -183,7 +183,6 @@ def test_query_of_vectors_alone_needs_no_text(tmp_path: Path) -> None:
         (("index", "add", "IX", "BARE"), ["no column 'v'", "--also"]),
         (("index", "build", "NEW", "BARE", "--also", "w:0.9"), ["no column 'w'"]),
         (("index", "build", "NEW", "IN", "--also", "text:0.9"), ["no document has a vector"]),
-        (("index", "build", "NEW", "IN", "--also", "v.npy:0.9"), ["put them into a column"]),
         (("index", "build", "NEW", "IN", "--cosine", "0.9"), ["--vectors"]),
         (("index", "build", "NEW", "IN", "--unless", "v:0.9", "--planes", "2x2"), ["--planes"]),
         (("index", "build", "NEW", "IN", "--also", "v:0.9", "--centre", "no.npy"), ["no.npy"]),
@@ -226,5 +225,35 @@ def test_service_makes_an_index_with_vectors(tmp_path: Path) -> None:
                 f"{service.url}/v1/documents", body, {"Content-Type": "application/json"}
             )
             with urllib.request.urlopen(request) as answer:
-                answers.append(json.load(answer)["duplicate_of"])
-    assert answers == [None, "a"]
+                stored = [index.get(row["id"]) for row in rows]
+        answers.append([one and (one.status, one.duplicate_of) for one in stored])
+        answers.append([decisions(Path(f"{kind}{day}"), rows) for day in (0, 1)])
+    assert answers[:2] == answers[2:]
+    options[options.index(flag) + 1] = where.replace("day2", "day0")
+    ran = neardup("index", "add", "beside", "day2.jsonl", "-q", *options)
+    assert ran.code == 1 and "30 vectors for 15 documents" in ran.err
+
+
+def test_an_index_is_built_with_vectors_beside(tmp_path: Path) -> None:
+    rows = crowded(300)
+    vectors = np.array([row["v"] for row in rows], np.float32)
+    np.save(tmp_path / "v.npy", vectors)
+    given = write_jsonl(tmp_path / "in.jsonl", [{"id": row["id"]} for row in rows])
+    asked = ("--vectors", tmp_path / "v.npy", "--cosine", "0.99")
+    assert neardup("index", "build", tmp_path / "ix", given, *asked, "-q").code == 0
+    column = write_parquet(
+        tmp_path / "in.parquet",
+        [row | {"v": v} for row, v in zip(rows, vectors.tolist(), strict=True)],
+    )
+    assert (
+        neardup(
+            "index", "build", tmp_path / "col", column, "--vectors", "v", "--cosine", "0.99", "-q"
+        ).code
+        == 0
+    )
+    with Index.open(tmp_path / "ix") as one, Index.open(tmp_path / "col") as other:
+        assert one.spec == other.spec and not one.spec.vectors.endswith(":none")
+        ids = [row["id"] for row in rows]
+        assert [one.get(id).status for id in ids] == [other.get(id).status for id in ids]  # type: ignore[union-attr]
+    lines = neardup("query", tmp_path / "ix", "--vector", str(vectors[3].tolist()))
+    assert lines.out.startswith("duplicate of d3")
