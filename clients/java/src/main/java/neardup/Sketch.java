@@ -166,7 +166,7 @@ public final class Sketch {
         return new Sketch(spec, least, null);
     }
 
-    /** Returns the sketch as bytes, which {@code MinHash} or {@code BBitMinHash} in Python reads. */
+    /** Returns the sketch as bytes, for {@code MinHash} or {@code BBitMinHash} in Python. */
     public byte[] toBytes() {
         byte[] text = spec.canonical().getBytes(StandardCharsets.US_ASCII);
         int at = HEAD + text.length;
