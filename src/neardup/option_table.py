@@ -40,6 +40,7 @@ SketchName: TypeAlias = Literal["minhash", "oneperm", "weighted", "simhash"]
 VerifyName: TypeAlias = Literal["exact", "estimate", "none"]
 ClusterName: TypeAlias = Literal["stars", "components"]
 WeightsName: TypeAlias = Literal["tf", "tf-idf"]
+SegmenterName: TypeAlias = Literal["icu"]
 PresetName: TypeAlias = Literal["fineweb", "nemo", "short"]
 VERIFY: Final[tuple[str, ...]] = get_args(VerifyName)
 CLUSTER: Final[tuple[str, ...]] = get_args(ClusterName)
@@ -280,6 +281,15 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
             "cats are cat. Needs word shingles.",
             otherwise="whole words",
             metavar="LANGUAGE",
+        ),
+    ]
+    segment: Annotated[
+        SegmenterName | None,
+        Option(
+            "Cut words in scripts without spaces, such as Chinese, Japanese, Thai and Khmer, by "
+            "ICU's dictionaries instead of character by character: icu. Needs word shingles.",
+            otherwise="each character is a word",
+            metavar="NAME",
         ),
     ]
     preset: Annotated[

@@ -97,9 +97,38 @@ def test_stems_are_compared_everywhere(tmp_path: Path) -> None:
         assert answer["status"] == "duplicate"
 
 
+def test_words_are_cut_by_icu_everywhere(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "私は東京の大学で日本語を勉強しています。"},
+        {"id": "b", "text": "私は大阪の大学で日本語を勉強しています。"},
+    ]
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    options = ("--shingle", "word:1", "--threshold", "0.8", "--segment", "icu")
+    record = dedup(source, "-o", tmp_path / "out", *options)
+    assert record["counts"]["removed"] == 1
+    assert record["spec"]["segment"].startswith("icu:")
+    why = neardup("why", tmp_path / "out", f"{source}:1")
+    assert why.code == 0 and "0.8" in why.out, why.out
+    assert "segment      icu:" in neardup("spec", "--segment", "icu").out
+    folder = tmp_path / "index"
+    assert neardup("index", "build", folder, source, *options, "--keep-texts", "-q").code == 0
+    with package.Index.open(folder, read_only=True) as index:
+        assert index.query(rows[1]["text"]).status == "duplicate"
+    told = neardup("index", "reindex", folder, "--segment", "", "-q")
+    assert told.code == 0, told.err
+    with package.Index.open(folder, read_only=True) as index:
+        assert index.options.spec.segment == ""
+    with serving(tmp_path / "served", segment="icu", shingle="word:1") as client:
+        for row in rows:
+            answer = client.post("/v1/documents", json=row).json()
+        assert answer["status"] == "duplicate"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--segment", "jieba"), "icu"),
+        (("--segment", "icu", "--shingle", "line:1"), "not line shingles"),
         (("--stem", "klingon"), "english"),
         (("--stem", "english", "--shingle", "char:5"), "not of char shingles"),
         (("--strip", "html:all"), "html:main"),

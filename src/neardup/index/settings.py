@@ -26,6 +26,7 @@ from neardup.sketch.centre import VectorCentre, require_centre
 from neardup.spec import KEYED, STRIPS, Spec, check_whole, join_masks
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
+from neardup.text.segments import state_segmenter
 from neardup.text.stems import state_stem
 from neardup.vector_signal import VectorSignal, refuse_text_options
 
@@ -343,6 +344,7 @@ def change_spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         "vectors": current.vectors,
         "mask": current.mask,
         "stem": current.stem,
+        "segment": current.segment,
     }
     if named.get("sketch", current.sketch) != current.sketch:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}
@@ -350,6 +352,8 @@ def change_spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         base["bits"] = None
     base |= {rows_of(SpecOptions)[name].spec_field or name: value for name, value in named.items()}
     base["mask"] = join_masks(base["mask"])
+    if "segment" in named:
+        base["segment"] = state_segmenter(named["segment"])
     if "stem" in named:
         base["stem"] = state_stem(named["stem"])
     if not isinstance(base["strip"], str):

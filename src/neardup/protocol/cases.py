@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from neardup.protocol.examples import FormatExample, is_valid, word16, words16
 from neardup.protocol.hostile_texts import HOSTILE, pseudo_text
+from neardup.protocol.strip_cases import removal_cases, strip_cases, weight_cases
 from neardup.protocol.structure_cases import (
     filter_cases,
     group_cases,
@@ -168,6 +169,10 @@ def sketch_cases() -> Iterator[FormatExample]:
     for profile in PROFILES:
         given = spoken(profile=profile, slots=8) | tables | {"text": HOSTILE["look-alikes"]}
         yield FormatExample("document", f"look-alikes, {profile}", given)
+    given = spoken(slots=8, seed=SEEDS[2], **keyed("siphash")) | tables | {"text": text}
+    yield FormatExample("document", "a key and a seed", given)
+    yield from weight_cases()
+    yield from removal_cases()
     given = spoken(shingle="token:2", slots=8) | tables | {"tokens": words16([5, 2**64 - 1, 9])}
     yield FormatExample("document", "tokens", given)
 
@@ -211,5 +216,6 @@ FILES: Final[dict[str, Callable[[], Iterator[FormatExample]]]] = {
     "rings": ring_cases,
     "planes": vector_cases,
     "groups": group_cases,
+    "strips": strip_cases,
 }
 """File -> its examples, in their order."""
