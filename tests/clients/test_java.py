@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-from support.java import SOURCES, java, java_blocks, run_snippet
+from support.java import SOURCES, TABLES, java, java_blocks, jdk, run_snippet
 
 from neardup.spec import Spec
 
@@ -68,6 +69,27 @@ def computed(canonical: str) -> bool:
 def test_code_of_pages(page: str, classes: Path, tmp_path: Path) -> None:
     printed, promised = run_snippet(java_blocks(page)[0], classes, tmp_path)
     assert printed == promised and promised
+
+
+def test_missing_jdk_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AssertionError, match="no javac: make setup installs the JDK"):
+        jdk("javac")
+
+
+def test_pom_names_the_tables_and_no_address() -> None:
+    pom = SOURCES.parent / "pom.xml"
+    names = {"m": "http://maven.apache.org/POM/4.0.0"}
+    project = ElementTree.parse(pom)
+    folder = project.findtext(".//m:resource/m:directory", namespaces=names)
+    tables = project.findall(".//m:resource//m:include", names)
+    assert folder and {str(table.text) for table in tables} == {
+        path.name for path in TABLES.iterdir() if path.suffix == ".txt"
+    }
+    assert (pom.parent / folder).resolve() == TABLES
+    tags = {element.tag.partition("}")[2] for element in project.iter()}
+    assert not tags & {"repository", "repositories", "url", "distributionManagement", "dependency"}
 
 
 THREADS = """
