@@ -194,7 +194,8 @@ def similarity(given: Given) -> Expected:
     slots = [reference.signature(each, spec) for each in sets]
     estimate = reference.estimate(*slots)
     if spec.narrow:
-        estimate = sketches.b_bit_estimate(*(cut_slots(each, spec) for each in slots), spec.bits)
+        a, b = (cut_slots(each, spec) for each in slots)
+        estimate = sketches.b_bit_estimate(a, b, spec.bits)
     return {"estimate": estimate, "jaccard": reference.jaccard(*sets)}
 
 
