@@ -33,7 +33,7 @@ def test_masked_run_is_that_of_the_library_and_explains_itself(
     assert record["spec"]["mask"] == "numbers,urls"
     assert "masked              numbers,urls\n" in found.summary()
     why = neardup("why", out, f"{source}:3")
-    assert why.code == 0 and "1.0" in why.out
+    assert why.code == 0 and "word:5 shingles [numbers, urls masked]" in why.out, why.out
     assert dedup(source, "-o", tmp_path / "plain")["counts"]["removed"] < 7
 
 
@@ -49,6 +49,15 @@ def test_masks_are_part_of_the_specification(tmp_path: Path, source: Path) -> No
     new = tmp_path / "new"
     record = dedup(source, "-o", new, "--against", tmp_path / "old", "--mask", "numbers")
     assert record["counts"]["kept"] == 0
+
+
+@pytest.mark.parametrize("written", ['"urls,numbers"', '["numbers", "urls"]'])
+def test_masks_of_a_config_file(tmp_path: Path, source: Path, written: str) -> None:
+    config = tmp_path / "plan.toml"
+    config.write_text(f"version = 1\n[dedup]\nmask = {written}\nstem = 'english'\n")
+    record = dedup(source, "-o", tmp_path / "out", "--config", config)
+    assert record["spec"]["mask"] == "numbers,urls"
+    assert record["spec"]["stem"].startswith("english:")
 
 
 def test_index_and_service_mask(tmp_path: Path, source: Path) -> None:
