@@ -236,11 +236,13 @@ def similarity(given: Given) -> Expected:
     spec = spec_of(given)
     cut = shingle_documents(make_strings([given["a"], given["b"]]), spec).shingles
     bags = [cut.data[cut.offsets[side] : cut.offsets[side + 1]] for side in (0, 1)]
-    a, b = MinHash(spec=spec), MinHash(spec=spec)
+    whole = replace(spec, bits=spec.width)
+    a, b = MinHash(spec=whole), MinHash(spec=whole)
     a.update_hashes(bags[0])
     b.update_hashes(bags[1])
+    narrow = spec.bits if spec.narrow else None
     return {
-        "estimate": a.jaccard(b),
+        "estimate": a.b_bit(narrow).jaccard(b.b_bit(narrow)) if narrow else a.jaccard(b),
         "jaccard": reference.jaccard(*(set(bag.tolist()) for bag in bags)),
     }
 

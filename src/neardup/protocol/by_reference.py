@@ -192,7 +192,17 @@ def similarity(given: Given) -> Expected:
         for side in ("a", "b")
     ]
     slots = [reference.signature(each, spec) for each in sets]
-    return {"estimate": reference.estimate(*slots), "jaccard": reference.jaccard(*sets)}
+    estimate = reference.estimate(*slots)
+    if spec.narrow:
+        a, b = (cut_slots(each, spec) for each in slots)
+        estimate = sketches.b_bit_estimate(a, b, spec.bits)
+    return {"estimate": estimate, "jaccard": reference.jaccard(*sets)}
+
+
+def cut_slots(slots: list[int], spec: Spec) -> list[int]:
+    """Return the bits of each slot that are stored, as a number."""
+    packed = int.from_bytes(sketches.b_bits(slots, spec), "little")
+    return [packed >> place * spec.bits & 2**spec.bits - 1 for place in range(spec.slots)]
 
 
 def bands(given: Given) -> Expected:
