@@ -517,6 +517,10 @@ class ReferenceOptions(ThresholdOptions, ShingleOptions, TextOptions, total=Fals
     """What similar means where operating points or sketches are measured against brute force."""
 
 
+class TuneOptions(ReferenceOptions, VectorOptions, total=False):
+    """What similar means where trials are made, or labels choose the cosine of vectors."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where options may be given: a command, a function, a file.
@@ -554,12 +558,6 @@ _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
 _UNPLANNED: Final = {
     "embed": "a plan calls no function: give a sample with its vectors, by --also COLUMN:T"
 }
-_UNTUNED: Final = dict.fromkeys(
-    VectorOptions.__annotations__,
-    "trials are of texts: neardup evaluate says which cosine is best by labels, and neardup dedup "
-    "--dry-run what it costs",
-)
-
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
@@ -574,7 +572,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.Index.open": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup.add_files": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup.plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
-    "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
+    "neardup.tune": Place(TuneOptions, _SWEPT),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
     "shadow of a service": Place(RetunedOptions, _SKETCHED),
@@ -586,7 +584,7 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions, excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS}
     ),
     "neardup plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
-    "neardup tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
+    "neardup tune": Place(TuneOptions, _SWEPT),
     "neardup compare-sketches": Place(ReferenceOptions, "every sketch is measured with its own"),
     "neardup demo": Place(
         MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)

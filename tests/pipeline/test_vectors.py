@@ -180,7 +180,7 @@ def test_decisions_change_a_run_and_an_index_refuses_it(
     assert [one[0] for one in removed(run) if one[0] != "d19"] == [
         one[0] for one in removed(made.path)
     ]
-    wanted = f"was made with {given[0]}, which an index does not support"
+    wanted = f"was made with {given[0]}, which an index of saved sketches does not support"
     refused(neardup("index", "build", tmp_path / "index", "--from", run, "-q"), 2, wanted)
 
 

@@ -236,12 +236,13 @@ def similarity(given: Given) -> Expected:
     spec = spec_of(given)
     cut = shingle_documents(make_strings([given["a"], given["b"]]), spec).shingles
     bags = [cut.data[cut.offsets[side] : cut.offsets[side + 1]] for side in (0, 1)]
-    a, b = (MinHash(spec=replace(spec, bits=spec.width)) for _ in bags)
+    whole = replace(spec, bits=spec.width)
+    a, b = MinHash(spec=whole), MinHash(spec=whole)
     a.update_hashes(bags[0])
     b.update_hashes(bags[1])
-    one, other = (a.b_bit(spec.bits), b.b_bit(spec.bits)) if spec.narrow else (a, b)
+    narrow = spec.bits if spec.narrow else None
     return {
-        "estimate": one.jaccard(other),  # type: ignore[arg-type]  # both are of one class
+        "estimate": a.b_bit(narrow).jaccard(b.b_bit(narrow)) if narrow else a.jaccard(b),
         "jaccard": reference.jaccard(*(set(bag.tolist()) for bag in bags)),
     }
 

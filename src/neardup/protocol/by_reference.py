@@ -191,17 +191,18 @@ def similarity(given: Given) -> Expected:
         reference.shingles(unit_hashes({"text": given[side]}, spec, b""), spec.size)
         for side in ("a", "b")
     ]
-    one, other = (reference.signature(each, spec) for each in sets)
-    estimate = reference.estimate(one, other)
+    slots = [reference.signature(each, spec) for each in sets]
+    estimate = reference.estimate(*slots)
     if spec.narrow:
-        estimate = sketches.b_bit_estimate(cut(one, spec), cut(other, spec), spec.bits)
+        a, b = (cut_slots(each, spec) for each in slots)
+        estimate = sketches.b_bit_estimate(a, b, spec.bits)
     return {"estimate": estimate, "jaccard": reference.jaccard(*sets)}
 
 
-def cut(slots: Sequence[int], spec: Spec) -> list[int]:
+def cut_slots(slots: list[int], spec: Spec) -> list[int]:
     """Return the bits of each slot that are stored, as a number."""
     packed = int.from_bytes(sketches.b_bits(slots, spec), "little")
-    return [packed >> place * spec.bits & (1 << spec.bits) - 1 for place in range(len(slots))]
+    return [packed >> place * spec.bits & 2**spec.bits - 1 for place in range(spec.slots)]
 
 
 def bands(given: Given) -> Expected:
