@@ -138,6 +138,7 @@ STARTERS = {
     "unprivileged",
     "running",
     "browser",
+    "JavaScript",
     *REDIS_STARTERS,
 }
 """Names by which a test, a fixture or a helper of theirs starts a process."""

@@ -138,6 +138,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "strip": {"strip": "lines:1%"},
     "mask": {"mask": "dates,numbers"},
     "stem": {"stem": "english"},
+    "segment": {"segment": "icu"},
     "preset": {"preset": "nemo"},
     "hash": {"hash": "fnv1a"},
     "weights": {"sketch": "weighted", "weights": "tf-idf"},

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from neardup.formatting import format_similarity
 from neardup.measure_table import MEASURES
 from neardup.options import Options
+from neardup.spec import Spec
 
 KEPT, REMOVED, REJECTED = "kept", "removed", "rejected"
 
@@ -298,4 +299,15 @@ def name_units(options: Options) -> str:
     """Return what of documents is compared, in a sentence: shingles, or vectors."""
     if options.vectors is not None and options.spec.of_vectors:
         return f"the vectors in {options.vectors.column!r}"
-    return f"{options.spec.shingle} shingles"
+    return f"{options.spec.shingle} shingles{_name_reading(options.spec)}"
+
+
+def _name_reading(spec: Spec) -> str:
+    """Return what of the words was replaced before they were compared, in brackets."""
+    stem, segmenter = spec.stem.partition(":")[0], spec.segment.replace("icu:", "ICU ")
+    said = (
+        f"{spec.mask.replace(',', ', ')} masked" if spec.mask else "",
+        f"stems in {stem}" if stem else "",
+        f"words by {segmenter}" if segmenter else "",
+    )
+    return f" [{'; '.join(filter(None, said))}]" if any(said) else ""

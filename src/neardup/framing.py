@@ -52,6 +52,10 @@ def unseal(data: bytes, magic: bytes, name: str, smallest: int = 0) -> bytes:
     """
     if not data.startswith(magic):
         raise FormatError(f"not {name}: expected {magic!r} first, got {data[: len(magic)]!r}")
+    if len(data) >= smallest + CHECKSUM.size and is_sealed(data[:-8] + data[:-9:-1]):
+        raise FormatError(
+            f"the checksum of {name} has its bytes in the other order: write numbers little-endian"
+        )
     if len(data) < smallest + CHECKSUM.size or not is_sealed(data):
         raise FormatError(
             f"the bytes of {name} are truncated or altered: make them again, or fetch them again"

@@ -31,7 +31,7 @@ from neardup.keys import Key, to_key
 from neardup.keyword_arguments import takes_options
 from neardup.lsh.buckets import Buckets, group_by_key
 from neardup.measure_table import CHOICES, MEASURES, Measure, MeasureName
-from neardup.option_table import MatchingOptions
+from neardup.option_table import MatchingOptions, SegmenterName
 from neardup.options import KeepPolicy, Options, parse_strip
 from neardup.overrides import Overrides, number_names, obey_stars
 from neardup.result import Result, list_ids
@@ -49,6 +49,7 @@ from neardup.text.arrays import Ragged
 from neardup.text.frequencies import Frequencies, FrequencyCounts
 from neardup.text.lines import IgnoredLines, LineCounts
 from neardup.text.masks import prepare_texts
+from neardup.text.segments import state_segmenter
 from neardup.text.shingle import shingle_documents
 from neardup.text.stems import state_stem
 from neardup.vector_layout import columns_of_vectors, find_layout
@@ -632,6 +633,7 @@ def similarity(
     strip: str | None = None,
     mask: str | Iterable[str] | None = None,
     stem: str | None = None,
+    segment: SegmenterName | None = None,
     measure: MeasureName = "jaccard",
 ) -> float:
     """Return the exact similarity of two texts, from 0 to 1: 1 if they have the same shingles.
@@ -645,6 +647,7 @@ def similarity(
         mask: What is replaced by placeholders: `numbers`, `dates`, `urls`, `emails`; several with
             commas, or a list; None for nothing.
         stem: The language by whose stems words are compared, such as `english`; None for none.
+        segment: `icu` if ICU cuts words in scripts without spaces; None if each character is one.
         measure: `jaccard`, the shingles in both texts as a share of those in either; or
             `containment`, the share of the shingles of a that are in b.
 
@@ -663,6 +666,7 @@ def similarity(
         strip=stripped.markup,
         mask=join_masks(mask or ()),
         stem=state_stem(stem or ""),
+        segment=state_segmenter(segment or ""),
     )
     if spec.unit == "token":
         raise ParameterError("similarity compares texts: choose word, char or line shingles")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +118,7 @@ def add_files(
             id=id,
             input_options=read,
             within=group_column(opened, within),
+            asked=matching,
             workers=workers,
             removed=None if removed is None else os.fspath(removed),
             report=None if report is None else os.fspath(report),
@@ -150,12 +151,13 @@ def fetch_increment(
     return fetch_urls(inputs, out, (), force, progress)
 
 
-def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
+def increment_job(index: Index, places: RemotePaths, asked: Mapping[str, Any], **given: Any) -> Job:
     """Return the run that adds files to an index and writes what is new of them.
 
     Args:
         index: The index, whose options and lists it has.
         places: The inputs and OUT, of `fetch_increment`.
+        asked: The matching options that are given with them.
         **given: Other arguments of `make_job`.
     """
     settings = index.settings
@@ -169,7 +171,8 @@ def increment_job(index: Index, places: RemotePaths, **given: Any) -> Job:
         centre=settings.centre,
         **given,
     )
-    columns = choose_columns(settings.options, job.columns.text, job.columns.id, job.columns.within)
+    own = job.columns
+    columns = choose_columns(settings.options, own.text, own.id, own.within, asked)
     return places.name_files(replace(job, columns=columns))
 
 

@@ -40,6 +40,7 @@ SketchName: TypeAlias = Literal["minhash", "oneperm", "weighted", "simhash"]
 VerifyName: TypeAlias = Literal["exact", "estimate", "none"]
 ClusterName: TypeAlias = Literal["stars", "components"]
 WeightsName: TypeAlias = Literal["tf", "tf-idf"]
+SegmenterName: TypeAlias = Literal["icu"]
 PresetName: TypeAlias = Literal["fineweb", "nemo", "short"]
 VERIFY: Final[tuple[str, ...]] = get_args(VerifyName)
 CLUSTER: Final[tuple[str, ...]] = get_args(ClusterName)
@@ -282,6 +283,15 @@ class SpecOptions(ShingleOptions, TextOptions, SignatureOptions, total=False):
             metavar="LANGUAGE",
         ),
     ]
+    segment: Annotated[
+        SegmenterName | None,
+        Option(
+            "Cut words in scripts without spaces, such as Chinese, Japanese, Thai and Khmer, by "
+            "ICU's dictionaries instead of character by character: icu. Needs word shingles.",
+            otherwise="each character is a word",
+            metavar="NAME",
+        ),
+    ]
     preset: Annotated[
         PresetName | None,
         Option(
@@ -386,8 +396,8 @@ class VectorOptions(TypedDict, total=False):
     cosine: Annotated[
         float | None,
         Option(
-            "With --vectors: documents whose vectors have at least this cosine are duplicates, "
-            "above 0, at most 1.",
+            "With --vectors, or to change an index: documents whose vectors have at least this "
+            "cosine are duplicates, above 0, at most 1.",
             otherwise="none",
             metavar="X",
             common=True,
@@ -454,6 +464,14 @@ class RetunedOptions(PointOptions, total=False):
     planes: str | None
 
 
+class RebuiltOptions(IndexOptions, total=False):
+    """What an index is made for, and the layout of the vectors that it has stored."""
+
+    cosine: float | None
+    planes: str | None
+    centre: str | None
+
+
 class MatchingOptions(OnlineOptions, total=False):
     """All matching options: what counts as similar, and which copy stays."""
 
@@ -499,6 +517,10 @@ class ReferenceOptions(ThresholdOptions, ShingleOptions, TextOptions, total=Fals
     """What similar means where operating points or sketches are measured against brute force."""
 
 
+class TuneOptions(ReferenceOptions, VectorOptions, total=False):
+    """What similar means where trials are made, or labels choose the cosine of vectors."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where options may be given: a command, a function, a file.
@@ -536,12 +558,6 @@ _NO_VECTORS: Final = dict.fromkeys(VectorOptions.__annotations__, _VECTORS)
 _UNPLANNED: Final = {
     "embed": "a plan calls no function: give a sample with its vectors, by --also COLUMN:T"
 }
-_UNTUNED: Final = dict.fromkeys(
-    VectorOptions.__annotations__,
-    "trials are of texts: neardup evaluate says which cosine is best by labels, and neardup dedup "
-    "--dry-run what it costs",
-)
-
 PLACES: Final[dict[str, Place]] = {
     "neardup.dedup": Place(MatchingOptions),
     "neardup.dedup_files": Place(MatchingOptions),
@@ -556,7 +572,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup.Index.open": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup.add_files": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup.plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
-    "neardup.tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
+    "neardup.tune": Place(TuneOptions, _SWEPT),
     "config file": Place(MatchingOptions),
     "settings of an index": Place(IndexOptions, _INDEX),
     "shadow of a service": Place(RetunedOptions, _SKETCHED),
@@ -568,7 +584,7 @@ PLACES: Final[dict[str, Place]] = {
         MatchingOptions, excluded={"keep": _PAIRS, "cluster": _PAIRS, "limit": _PAIRS}
     ),
     "neardup plan": Place(PlanOptions, _PLANNED, excluded=_UNPLANNED),
-    "neardup tune": Place(ReferenceOptions, _SWEPT, excluded=_UNTUNED),
+    "neardup tune": Place(TuneOptions, _SWEPT),
     "neardup compare-sketches": Place(ReferenceOptions, "every sketch is measured with its own"),
     "neardup demo": Place(
         MatchingOptions, "a demonstration; neardup dedup has them", only=("threshold",)
@@ -577,7 +593,7 @@ PLACES: Final[dict[str, Place]] = {
     "neardup index add": Place(OnlineOptions, _INDEX, excluded=_READY),
     "neardup index retune": Place(RetunedOptions, _SKETCHED),
     "neardup index reindex": Place(
-        IndexOptions,
+        RebuiltOptions,
         _INDEX,
         excluded={"preset": "what is not given stays as it is: give the values of the preset"},
     ),

@@ -59,6 +59,7 @@ from neardup.spec import (
     join_masks,
 )
 from neardup.text.html import require_html_library
+from neardup.text.segments import state_segmenter
 from neardup.text.stems import state_stem
 from neardup.vector_signal import (
     MEASURE_OF,
@@ -172,6 +173,8 @@ def specify(*, key: Key | None = None, **options: Unpack[SpecOptions]) -> Spec:
         given["mask"] = join_masks(given["mask"])
     if "stem" in given:
         given["stem"] = state_stem(given["stem"])
+    if "segment" in given:
+        given["segment"] = state_segmenter(given["segment"])
     made = {rows[name].spec_field or name: value for name, value in given.items() if name in rows}
     return Spec.of(**made, key=key.id if key else "", strip=strip.markup)
 

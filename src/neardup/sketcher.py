@@ -21,6 +21,7 @@ from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.frequencies import Frequencies, require_frequencies
 from neardup.text.lines import IgnoredLines, require_ignored_lines, strip_texts
 from neardup.text.numbers import find_numbers
+from neardup.text.segments import require_segmenter
 from neardup.text.shingle import ShingledDocuments, hash_unit_sequences, shingle_documents
 from neardup.text.stems import require_stemmer
 
@@ -97,6 +98,7 @@ class Sketcher:
         require_ignored_lines(self.spec, self.ignored)
         require_key(self.spec, self.key)
         require_stemmer(self.spec.stem)
+        require_segmenter(self.spec.segment)
         require_frequencies(self.spec, self.frequencies)
         require_centre(self.spec, self.centre)
 

@@ -70,7 +70,7 @@ def dedup(
     against: DataFrame | None = None,
     decisions: DecisionSource | None = None,
     same_ids: bool = False,
-    save_sketches: bool = False,
+    save_sketches: bool | Literal["parquet"] = False,
     key: bytes | Key | None = None,
     work: str | None = None,
     memory: int | None = None,
@@ -108,7 +108,8 @@ def dedup(
             a file that `neardup review` has exported, or `neardup.decisions.Decision` objects. Ids
             are strings in it, those of timestamps microseconds, those of bytes hexadecimal digits.
         same_ids: Obey decisions that were made about files: each id names the same document.
-        save_sketches: Keep the sketches, for `SparkResult.save`.
+        save_sketches: Keep the sketches, for `SparkResult.save`; "parquet": as Parquet files, which
+            Spark can read.
         key: The secret key of hash siphash: 16 bytes, or 32 hexadecimal digits.
         work: The path of an empty folder for the files between the stages, which the driver and all
             executors see by this path, such as on a network file system. Default: with a local
@@ -441,7 +442,7 @@ class SparkResult:
     def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the tables, run.json and report.html of a run over files, without the kept rows.
 
-        With `save_sketches=True` of `dedup` also the sketches, of which `neardup index build DIR
+        With `save_sketches` of `dedup` also the sketches, of which `neardup index build DIR
         --from FOLDER` makes an index. Ids are strings there.
 
         Args:

@@ -65,8 +65,8 @@ MAX_SHINGLE: Final = 1_000
 MAX_SLOTS: Final = 65_536
 # Added after version 1: in the canonical form only if they are not empty, so that the fingerprints
 # of earlier specifications stay as they are.
-LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors", "mask", "stem")
-READING: Final = ("profile", "strip", "mask", "stem")
+LATER_FIELDS: Final = ("strip", "ignored", "key", "weights", "vectors", "mask", "stem", "segment")
+READING: Final = ("profile", "strip", "mask", "stem", "segment")
 """Fields that decide which words a text has, by whatever they are cut, hashed and sketched."""
 
 
@@ -120,6 +120,8 @@ class Spec:
             order, with commas; empty by default.
         stem: The stemmer whose stems are compared instead of words, and the version of PyStemmer,
             `english:3.1.0`; empty by default.
+        segment: What cuts words in scripts without spaces, and its version, `icu:78.3`; empty by
+            default, which takes each character for a word.
 
     >>> Spec().shingle
     'word:5'
@@ -147,6 +149,7 @@ class Spec:
     vectors: str = ""
     mask: str = ""
     stem: str = ""
+    segment: str = ""
 
     def __post_init__(self) -> None:
         check_choice("text profile", self.profile, PROFILES)
@@ -177,7 +180,7 @@ class Spec:
             raise ParameterError("tokens have neither markup nor lines: strip texts, or nothing")
         if self.unit in ("token", VECTOR) and self.mask:
             raise ParameterError(f"a {self.unit} has no text: leave out --mask, or compare texts")
-        self._check_stem()
+        self._check_words()
         self._check_weights()
         self._check_vectors()
         for what, name, low, high in (
@@ -190,13 +193,24 @@ class Spec:
         if self.sketch == "simhash":
             check_choice("number of bits (slots) of a SimHash", self.slots, FINGERPRINTS)
 
-    def _check_stem(self) -> None:
+    def _check_words(self) -> None:
         if not isinstance(self.stem, str) or not re.fullmatch(
             "([a-z_]+:[0-9]+([.][0-9]+)*)?", self.stem
         ):
             raise ParameterError(
                 f"stem {self.stem!r} is not known: give the language and the version of PyStemmer, "
                 "as in english:3.1.0"
+            )
+        if not isinstance(self.segment, str) or not re.fullmatch(
+            "(icu:[0-9]+([.][0-9]+)*)?", self.segment
+        ):
+            raise ParameterError(
+                f"segment {self.segment!r} is not known: give the version of ICU, as in icu:78.3"
+            )
+        if self.segment and self.unit != "word":
+            raise ParameterError(
+                f"segments are words, not {self.unit} shingles: use --shingle word:N, or leave out "
+                "--segment"
             )
         if self.stem and self.unit != "word":
             raise ParameterError(
@@ -388,6 +402,7 @@ SET_BY: Final = {
     "seed": "--seed",
     "strip": "--strip",
     "mask": "--mask",
+    "segment": "--segment and version of ICU",
     "stem": "--stem and version of PyStemmer",
     "sketch": "--sketch",
     "family": "--family",

@@ -432,6 +432,8 @@ def format_reading(options: Options, ignored: int) -> list[str]:
         found.append(f"stripped            {strip}" + (lines if strip.lines is not None else ""))
     if options.spec.mask:
         found.append(f"masked              {options.spec.mask}")
+    if options.spec.segment:
+        found.append(f"words cut by        {options.spec.segment.replace('icu:', 'ICU ')}")
     if options.spec.stem:
         found.append(f"stemmed             {options.spec.stem.replace(':', ', PyStemmer ')}")
     return found

@@ -184,7 +184,6 @@ def test_query_of_vectors_alone_needs_no_text(tmp_path: Path) -> None:
         (("index", "add", "IX", "BARE"), ["no column 'v'", "--also"]),
         (("index", "build", "NEW", "BARE", "--also", "w:0.9"), ["no column 'w'"]),
         (("index", "build", "NEW", "IN", "--also", "text:0.9"), ["no document has a vector"]),
-        (("index", "build", "NEW", "IN", "--also", "v.npy:0.9"), ["put them into a column"]),
         (("index", "build", "NEW", "IN", "--cosine", "0.9"), ["--vectors"]),
         (("index", "build", "NEW", "IN", "--unless", "v:0.9", "--planes", "2x2"), ["--planes"]),
         (("index", "build", "NEW", "IN", "--also", "v:0.9", "--centre", "no.npy"), ["no.npy"]),
@@ -229,3 +228,56 @@ def test_service_makes_an_index_with_vectors(tmp_path: Path) -> None:
             with urllib.request.urlopen(request) as answer:
                 answers.append(json.load(answer)["duplicate_of"])
     assert answers == [None, "a"]
+
+
+@pytest.mark.parametrize("asked", [ASKED[0], ASKED[2], ASKED[4]], ids=str)
+def test_vectors_in_a_file_beside_are_those_of_a_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Signals
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows, answers = some_rows(60), list[Any]()
+    rows[7]["text"] = ""
+    matrix = np.array([row["v"] for row in rows], np.float32)
+    for kind in ("column", "beside"):
+        for day, (start, end) in enumerate(pairwise([0, 30, 45, 60])):
+            own, place = rows[start:end], "v"
+            if kind == "beside":
+                own = [{name: row[name] for name in ("id", "text")} for row in own]
+                place = f"day{day}.npy"
+                np.save(place, matrix[start:end])
+            given = write_jsonl(tmp_path / f"day{day}.jsonl", own)
+            out = ["-o", f"{kind}{day}"] if day < 2 else []
+            ran = neardup("index", "add", kind, given, *out, "-q", *placed(asked, place))
+            assert (ran.code, ran.err) == (0, ""), ran
+        with Index.open(kind, read_only=True) as index:
+            stored = [index.get(row["id"]) for row in rows]
+        answers.append([one and (one.status, one.duplicate_of) for one in stored])
+        answers.append([decisions(Path(f"{kind}{day}"), rows) for day in (0, 1)])
+    assert answers[:2] == answers[2:]
+    ran = neardup("index", "add", "beside", given, "-q", *placed(asked, "day0.npy"))
+    assert ran.code == 1 and "30 vectors for 15 documents" in ran.err
+
+
+def placed(asked: Signals, place: str) -> list[str]:
+    """The flags of options whose vectors are in another place."""
+    return [flag.replace("v:", f"{place}:") if flag != "v" else place for flag in flags(asked)]
+
+
+def test_an_index_is_built_with_vectors_beside(tmp_path: Path) -> None:
+    rows = crowded(300)
+    matrix = np.array([row["v"] for row in rows], np.float32)
+    np.save(tmp_path / "v.npy", matrix)
+    for row, vector in zip(rows, matrix.tolist(), strict=True):
+        row["v"] = vector
+    bare = write_jsonl(tmp_path / "in.jsonl", [{"id": row["id"]} for row in rows])
+    whole = write_parquet(tmp_path / "in.parquet", rows)
+    for name, given, place in (("ix", bare, tmp_path / "v.npy"), ("column", whole, "v")):
+        asked = ("--vectors", place, "--cosine", "0.99", "-q")
+        assert neardup("index", "build", tmp_path / name, given, *asked).code == 0
+    with Index.open(tmp_path / "ix") as one, Index.open(tmp_path / "column") as other:
+        assert one.spec == other.spec and not one.spec.vectors.endswith(":none")
+        for row in rows:
+            stored, same = one.get(row["id"]), other.get(row["id"])
+            assert stored is not None and same is not None and stored.status == same.status
+    asked = ("query", tmp_path / "ix", "--vector", str(matrix[3].tolist()))
+    assert neardup(*asked).out.startswith("duplicate of d3")

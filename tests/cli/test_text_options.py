@@ -33,7 +33,7 @@ def test_masked_run_is_that_of_the_library_and_explains_itself(
     assert record["spec"]["mask"] == "numbers,urls"
     assert "masked              numbers,urls\n" in found.summary()
     why = neardup("why", out, f"{source}:3")
-    assert why.code == 0 and "1.0" in why.out
+    assert why.code == 0 and "word:5 shingles [numbers, urls masked]" in why.out, why.out
     assert dedup(source, "-o", tmp_path / "plain")["counts"]["removed"] < 7
 
 
@@ -49,6 +49,15 @@ def test_masks_are_part_of_the_specification(tmp_path: Path, source: Path) -> No
     new = tmp_path / "new"
     record = dedup(source, "-o", new, "--against", tmp_path / "old", "--mask", "numbers")
     assert record["counts"]["kept"] == 0
+
+
+@pytest.mark.parametrize("written", ['"urls,numbers"', '["numbers", "urls"]'])
+def test_masks_of_a_config_file(tmp_path: Path, source: Path, written: str) -> None:
+    config = tmp_path / "plan.toml"
+    config.write_text(f"version = 1\n[dedup]\nmask = {written}\nstem = 'english'\n")
+    record = dedup(source, "-o", tmp_path / "out", "--config", config)
+    assert record["spec"]["mask"] == "numbers,urls"
+    assert record["spec"]["stem"].startswith("english:")
 
 
 def test_index_and_service_mask(tmp_path: Path, source: Path) -> None:
@@ -97,9 +106,38 @@ def test_stems_are_compared_everywhere(tmp_path: Path) -> None:
         assert answer["status"] == "duplicate"
 
 
+def test_words_are_cut_by_icu_everywhere(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "私は東京の大学で日本語を勉強しています。"},
+        {"id": "b", "text": "私は大阪の大学で日本語を勉強しています。"},
+    ]
+    source = write_jsonl(tmp_path / "a.jsonl", rows)
+    options = ("--shingle", "word:1", "--threshold", "0.8", "--segment", "icu")
+    record = dedup(source, "-o", tmp_path / "out", *options)
+    assert record["counts"]["removed"] == 1
+    assert record["spec"]["segment"].startswith("icu:")
+    why = neardup("why", tmp_path / "out", f"{source}:1")
+    assert why.code == 0 and "0.8" in why.out, why.out
+    assert "segment      icu:" in neardup("spec", "--segment", "icu").out
+    folder = tmp_path / "index"
+    assert neardup("index", "build", folder, source, *options, "--keep-texts", "-q").code == 0
+    with package.Index.open(folder, read_only=True) as index:
+        assert index.query(rows[1]["text"]).status == "duplicate"
+    told = neardup("index", "reindex", folder, "--segment", "", "-q")
+    assert told.code == 0, told.err
+    with package.Index.open(folder, read_only=True) as index:
+        assert index.options.spec.segment == ""
+    with serving(tmp_path / "served", segment="icu", shingle="word:1") as client:
+        for row in rows:
+            answer = client.post("/v1/documents", json=row).json()
+        assert answer["status"] == "duplicate"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--segment", "jieba"), "icu"),
+        (("--segment", "icu", "--shingle", "line:1"), "not line shingles"),
         (("--stem", "klingon"), "english"),
         (("--stem", "english", "--shingle", "char:5"), "not of char shingles"),
         (("--strip", "html:all"), "html:main"),

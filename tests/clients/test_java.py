@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-from support.java import SOURCES, java, java_blocks, run_snippet
+from support.java import SOURCES, TABLES, java, java_blocks, jdk, run_snippet
 
 from neardup.spec import Spec
 
@@ -27,6 +28,9 @@ MUTANTS = [
     ("NormalForm", "second < TAILS + 28", "second <= TAILS + 28"),
     ("UnicodeData", "parts.length == 2 && !never[whole]", "parts.length == 2"),
     ("CharacterTable", "case 'W', 'N' -> WORD", "case 'W' -> WORD"),
+    ("CharacterTable", "combining != 0 && combining < before", "false"),
+    ("Profile", "{0x08D3, 0x08E1}", "{0x08D3, 0x08E0}"),
+    ("UnitCutter", "code < 0x10000", "code <= 0x10000"),
     ("UnitCutter", "kind == MARK && open == 0", "kind == MARK"),
     ("UnitCutter", "words += open & (within ^ 1 | alone)", "words += open & (within ^ 1)"),
     ("UnitCutter", "gap = written > begin", "gap = true"),
@@ -36,6 +40,7 @@ MUTANTS = [
     ("SecretKey", "(long) length << 56", "(long) length << 48"),
     ("Permutations", 'Xxh64.hash("a:" + slot, seed) | 1', 'Xxh64.hash("a:" + slot, seed)'),
     ("Permutations", "least[slot] ^= Integer.MIN_VALUE", "least[slot] ^= 0"),
+    ("Sketch", "(share - chance) / (1 - chance)", "share"),
     ("Sketch", "slot * SPREAD >>> 32", "slot >>> 32"),
     ("Sketch", "at, 4 * table[1], band)", "at, 4 * table[1], 0)"),
     ("Sketch", "end - at != 4 * spec.slots()", "end - at < 4 * spec.slots()"),
@@ -53,7 +58,8 @@ def supported(line: dict[str, Any]) -> bool:
         return bool(given["width"] == 32)
     if line["kind"] == "read":
         return "refused" in expected or computed(expected["spec"])
-    return "tokens" not in given and "spec" in given and computed(given["spec"])
+    sketched = line["kind"] in ("shingles", "document", "sketch", "similarity")
+    return sketched and "tokens" not in given and computed(given["spec"])
 
 
 def computed(canonical: str) -> bool:
@@ -67,6 +73,27 @@ def computed(canonical: str) -> bool:
 def test_code_of_pages(page: str, classes: Path, tmp_path: Path) -> None:
     printed, promised = run_snippet(java_blocks(page)[0], classes, tmp_path)
     assert printed == promised and promised
+
+
+def test_missing_jdk_names_the_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AssertionError, match="no javac: make setup installs the JDK"):
+        jdk("javac")
+
+
+def test_pom_names_the_tables_and_no_address() -> None:
+    pom = SOURCES.parent / "pom.xml"
+    names = {"m": "http://maven.apache.org/POM/4.0.0"}
+    project = ElementTree.parse(pom)
+    folder = project.findtext(".//m:resource/m:directory", namespaces=names)
+    tables = project.findall(".//m:resource//m:include", names)
+    assert folder and {str(table.text) for table in tables} == {
+        path.name for path in TABLES.iterdir() if path.suffix == ".txt"
+    }
+    assert (pom.parent / folder).resolve() == TABLES
+    tags = {element.tag.partition("}")[2] for element in project.iter()}
+    assert not tags & {"repository", "repositories", "url", "distributionManagement", "dependency"}
 
 
 THREADS = """
@@ -83,6 +110,48 @@ System.out.println(alone.equals(together) + " " + alone.stream().distinct().coun
 def test_threads(classes: Path, tmp_path: Path) -> None:
     printed, promised = run_snippet(THREADS, classes, tmp_path)
     assert printed == promised
+
+
+UNION = """
+Sketcher sketcher = new Sketcher(Spec.DEFAULT.withSlots(64));
+Sketch a = sketcher.sketch(new long[] {1, 1L << 40 | 5, -3});
+Sketch b = sketcher.sketch(new long[] {-3, 9});
+System.out.println(a.union(b).equals(sketcher.sketch(new long[] {-3, 9, 1, 1L << 40 | 5}))); // true
+System.out.println(a.union(sketcher.sketch(new long[0])).equals(a)); // true
+System.out.println(a.equals(b) + " " + a.union(b).content().isPresent()); // false false
+"""
+
+
+def test_union(classes: Path, tmp_path: Path) -> None:
+    printed, promised = run_snippet(UNION, classes, tmp_path)
+    assert printed == promised
+
+
+REFUSALS = {
+    'Spec.of("word5");': "write word:5, char:24 or line:1",
+    'Spec.of("token:5");': "this library has word, char and line",
+    "Spec.DEFAULT.withBits(3);": "3 bits of a slot: use one of",
+    "Spec.DEFAULT.withSlots(0);": "0 slots: use 1 to 65536",
+    'Spec.parse("[]");': "a specification is not a JSON object",
+    'new Sketcher(Spec.DEFAULT, SecretKey.parse("00".repeat(16)));': "use it without one",
+    'SecretKey.parse("secret");': "a key has 32 hexadecimal digits",
+    "new Sketcher(Spec.DEFAULT).sketch(new long[1]).bandKeys(22, 6);": "need 132 slots",
+    "new Sketcher(Spec.DEFAULT).sketch(new long[1]).bandKeys(0, 6);": "number of bands",
+    "new Sketcher(Spec.DEFAULT).sketch(new long[1]).similarity("
+    "new Sketcher(Spec.DEFAULT.withSeed(1)).sketch(new long[1]));": "make both with the same one",
+    "Sketch.fromBytes(new byte[3]);": "its bytes begin with nds1",
+}
+
+
+def test_refusals(classes: Path, tmp_path: Path) -> None:
+    tried = "".join(
+        f"try {{ {code} System.out.println(); }} catch (IllegalArgumentException refused) "
+        "{ System.out.println(refused.getMessage()); }\n"
+        for code in REFUSALS
+    )
+    printed, _ = run_snippet(tried, classes, tmp_path)
+    for said, (code, wanted) in zip(printed, REFUSALS.items(), strict=True):
+        assert wanted in said, code
 
 
 def test_vectors(classes: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.javascript import CLIENT, JavaScript, run_node
+from support.javascript import CLIENT, JavaScript, find_node, run_node
 from support.strategies import texts
 
 import neardup
@@ -41,6 +42,12 @@ def test_character_tables_are_those_of_the_package() -> None:
     loaded.loader.exec_module(script)
     made = script.make_module()
     assert script.TARGET.read_text() == made, "run scripts/make_client_tables.py"
+
+
+def test_missing_node_is_a_failure_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(pytest.fail.Exception, match="make setup"):
+        find_node()
 
 
 def test_version_is_that_of_the_package() -> None:

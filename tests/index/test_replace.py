@@ -19,7 +19,7 @@ from neardup import Index
 from neardup.errors import OutputError
 from neardup.index.cutover import Follower
 from neardup.index.generation import Generation
-from neardup.index.settings import respecify_settings
+from neardup.index.next_settings import respecify_settings
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away into the dark wood"
 LOUD = TEXT.upper()

@@ -1,4 +1,4 @@
-"""A dry run plans the planes of vectors as the run does; trials are of texts."""
+"""A dry run plans the planes of vectors as the run does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from support.command_line import dedup, neardup, refused
 from support.embeddings import plant_copies
-
-import neardup as library
-from neardup.errors import ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +52,3 @@ def test_dry_run_refuses_what_the_run_would(tmp_path: Path) -> None:
     asked = ["dedup", file, "-o", tmp_path / "out", "--vectors", "v", "--cosine", 0.2]
     for more in (["--dry-run"], ["-q"]):
         refused(neardup(*asked, *more), 2, "would be compared in vain")
-
-
-def test_trials_of_vectors_say_what_to_do_instead() -> None:
-    refused(neardup("tune", "--also", "v:0.9"), 2, "neardup dedup --dry-run")
-    with pytest.raises(ParameterError, match="neardup dedup --dry-run"):
-        library.tune(["a text"], vectors="v")

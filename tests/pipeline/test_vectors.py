@@ -109,6 +109,25 @@ def test_planned_run_is_as_in_memory_and_says_its_rule(
         assert f"{found:.4f}" in ran.out and " planes: predicted recall at" in ran.out
 
 
+@pytest.mark.parametrize("given", ROLES, ids=lambda given: given[0])
+def test_pairs_of_two_signals_have_their_cosine(
+    given: tuple[str, ...], inputs: list[Path], tmp_path: Path
+) -> None:
+    pq.write_table(TABLE.slice(0, 3), tmp_path / "copies.parquet")
+    dedup(*inputs, tmp_path / "copies.parquet", "-o", tmp_path / "out", "--pairs", "-q", *given)
+    rows = batch_engine.table(tmp_path / "out", "pairs")
+    if given is ALONE:
+        assert all(list(row) == ["a", "b", "similarity"] for row in rows)
+        return
+    vectors = dict(zip(TABLE["id"].to_pylist(), TABLE["v"].to_pylist(), strict=True))
+    same = [row for row in rows if row["a"] == row["b"]]
+    assert len(rows) > len(same) == 3
+    for row in rows:
+        x, y = (np.array(vectors[row[side]]) for side in "ab")
+        want = None if row in same else x @ y / np.sqrt((x @ x) * (y @ y))
+        assert row["cosine"] == (None if want is None else pytest.approx(want, abs=1e-6))
+
+
 def test_groups_and_components_are_as_in_memory(inputs: list[Path], tmp_path: Path) -> None:
     options = {"vectors": "v", "cosine": 0.9, "within": "group"}
     dedup(*inputs, "-o", tmp_path / "within", *ALONE[:3], "0.9", "--within", "group")
@@ -161,7 +180,7 @@ def test_decisions_change_a_run_and_an_index_refuses_it(
     assert [one[0] for one in removed(run) if one[0] != "d19"] == [
         one[0] for one in removed(made.path)
     ]
-    wanted = f"was made with {given[0]}, which an index does not support"
+    wanted = f"was made with {given[0]}, which an index of saved sketches does not support"
     refused(neardup("index", "build", tmp_path / "index", "--from", run, "-q"), 2, wanted)
 
 

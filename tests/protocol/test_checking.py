@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.command_line import neardup, refused
 
+from neardup import MinHash
 from neardup.errors import FormatError
 from neardup.protocol.checking import check_examples
 
@@ -146,3 +147,12 @@ def test_commands(tmp_path):
     refused(neardup("spec", "--vectors", tmp_path / "file"), 1, "can't be written")
     ran = neardup("spec", "--vectors", tmp_path / "spec")
     assert ran.code == 0 and (tmp_path / "spec/vectors/1/documents.jsonl").exists()
+
+
+def test_a_sketch_with_its_checksum_in_the_other_byte_order_is_told_apart():
+    data = bytes.fromhex(find("documents", "fox, default")["expected"]["bytes"])
+    assert MinHash.from_bytes(data).to_bytes() == data
+    with pytest.raises(FormatError, match="other order: write numbers little-endian"):
+        MinHash.from_bytes(data[:-8] + data[:-9:-1])
+    with pytest.raises(FormatError, match="truncated or altered"):
+        MinHash.from_bytes(data[:-8] + bytes(8))

@@ -15,7 +15,16 @@ import pytest
 
 from neardup.protocol.checking import check_examples
 from neardup.protocol.files import lines_of
-from neardup.reference import filters, hash_ring, hashes, serialised, sketches, text, weighted
+from neardup.reference import (
+    filters,
+    hash_ring,
+    hashes,
+    masks,
+    serialised,
+    sketches,
+    text,
+    weighted,
+)
 from neardup.reference import vectors as planes
 from neardup.sketch import bbit, minhash
 
@@ -112,6 +121,28 @@ FLIPS = {
     "rounds overlap": (sketches, "+ (round_ - 1) * 2**27", "", "sketches"),
     "strips of equal widths": (weighted, "12 + max(strip - 1, 0)", "12", "sketches"),
     "ties are 1": (weighted, "if value > 0)", "if value >= 0)", "sketches"),
+    "a dropped range is one short": (text, "(0x0591, 0x05BD)", "(0x0591, 0x05BC)", "texts"),
+    "chance is not subtracted": (sketches, "(1 - chance), 0.0)", "1, 0.0)", "documents"),
+    # Lines and masks
+    "lines of one text are frequent": (text, "if count >= 2 and", "if", "strips"),
+    "a share is enough": (
+        text,
+        "count > share * documents",
+        "count >= share * documents",
+        "strips",
+    ),
+    "matches end early": (
+        masks,
+        "for end in range(len(symbols), at, -1):",
+        "for end in range(at + 1, len(symbols) + 1):",
+        "strips",
+    ),
+    "masks begin inside of words": (
+        masks,
+        "if at and symbols[at - 1] in rule.barred:",
+        "if False:",
+        "strips",
+    ),
     # Bytes, filters, rings, vectors
     "the length in the other byte order": (
         serialised,
@@ -147,7 +178,7 @@ def flipped(module: ModuleType, old: str, new: str):
         for name, one in functions_of(module).items():
             one.__code__ = functions_of(changed)[name].__code__
         for name, value in changed.items():
-            if isinstance(value, int):
+            if isinstance(value, (int, tuple, dict)) and name != "__builtins__":
                 setattr(module, name, value)
         yield
     finally:

@@ -34,7 +34,8 @@ public final class NearDuplicates {
                 .select(col("id"), callUDF("neardup_sketch", col("text")).as("sketch"))
                 .where("sketch IS NOT NULL").localCheckpoint();
         Dataset<Row> keys = sketches.select(col("id"), col("sketch"),
-                posexplode(callUDF("neardup_keys", col("sketch"))).as(new String[] {"band", "key"}));
+                posexplode(callUDF("neardup_keys", col("sketch")))
+                        .as(new String[] {"band", "key"}));
         keys.createOrReplaceTempView("keys");
         spark.sql("SELECT a, b, neardup_similarity(first, second) AS similarity FROM ("
                 + " SELECT DISTINCT x.id AS a, y.id AS b, x.sketch AS first, y.sketch AS second"

@@ -52,6 +52,29 @@ test("a union read from bytes is what was written", () => {
   }
 });
 
+test("cut slots are the highest bits of a product, and chance is subtracted", () => {
+  const sketcher = new Sketcher(Spec.of("word:1", { slots: 100 }));
+  const [a, b] = [sketcher.sketch(FOX), sketcher.sketch(FOX.replace("brown", "red"))];
+  for (const bits of [1, 2, 4, 8, 16]) {
+    const cut = (sketch) => [...sketch.slots].map((slot) =>
+      Number(((BigInt(slot) * 0x9e3779b1n) % 2n ** 32n) >> BigInt(32 - bits)));
+    assert.deepEqual([...a.bBit(bits).slots], cut(a));
+    const share = cut(a).filter((slot, n) => slot === cut(b)[n]).length / 100;
+    const chance = 1 / 2 ** bits;
+    assert.equal(a.bBit(bits).jaccard(b.bBit(bits)), (share - chance) / (1 - chance));
+    assert.equal(a.bBit(bits).jaccard(a.bBit(bits)), 1);
+  }
+  const far = ["one", "two", "three", "four"].map((text) => sketcher.sketch(text).bBit(1));
+  assert.equal(Math.min(...far.map((other) => a.bBit(1).jaccard(other))), 0);
+});
+
+test("marks are sorted at the beginning of a text, and if all pass the quick check", () => {
+  const sketcher = new Sketcher(Spec.of("char:2"));
+  for (const [one, other] of [["\u0323\u0301 a", "\u0301\u0323 a"], ["x\u0316\u031a", "x\u031a\u0316"]]) {
+    assert.deepEqual(sketcher.sketch(one), sketcher.sketch(other));
+  }
+});
+
 test("each changed byte of a sketch is noticed", () => {
   const bytes = new Sketcher().sketch(FOX).toBytes();
   for (let at = 0; at < bytes.length; at += 7) {
@@ -93,6 +116,7 @@ test("specifications that can't be, or not here", () => {
   for (const text of ["", "[]", "null", "{}", '{"size": 5}']) {
     assert.throws(() => Spec.fromJSON(text), FormatError, text);
   }
+  assert.equal(new Spec({ size: 1000, slots: 65_536 }).slots, 65_536);
   assert.equal(new Spec({ strip: "", key: "" }).fingerprint, new Spec().fingerprint);
 });
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 PARQUET: Final = "parquet"
 BARE: Final = {"--save-sketches": (PARQUET,)}
 """Option -> the values that it may have."""
-YES, NO = "yes", "no"
+YES, NO = "true", "false"
 """What such an option has instead of a value: given without one, or switched off in a file."""
 
 
@@ -20,7 +20,7 @@ def complete_bare(args: Sequence[str]) -> list[str]:
     """Return the arguments of a command in which each such option has a value.
 
     >>> complete_bare(["a", "--save-sketches", "b", "--save-sketches", "parquet"])
-    ['a', '--save-sketches=yes', 'b', '--save-sketches=parquet']
+    ['a', '--save-sketches=true', 'b', '--save-sketches=parquet']
     """
     completed: list[str] = []
     rest = list(args)

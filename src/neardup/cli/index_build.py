@@ -142,7 +142,7 @@ def build(
         ) as index,
     ):
         say_notes(files, progress)
-        columns = choose_columns(index.options, text, id, within)
+        columns = choose_columns(index.options, text, id, within, given)
         filled = fill(index, files, columns, progress, workers=threads, strict=strict)
         print_filled(filled, index, files, quiet, as_json)
         _check_rejected(filled, max_rejected, index.path)
@@ -242,6 +242,7 @@ def add(
             job = increment_job(
                 index,
                 places,
+                asked=matching,
                 text=text,
                 id=id,
                 input_options=input_options,
@@ -271,7 +272,7 @@ def add(
         open_or_create(folder, matching, key, FirstFiles([], progress=progress), **others) as index,
     ):
         say_notes(files, progress)
-        columns = choose_columns(index.options, text, id, group_column(index, within))
+        columns = choose_columns(index.options, text, id, group_column(index, within), matching)
         filled = fill(
             index, files, columns, progress, workers=threads, replace=replace, strict=strict
         )

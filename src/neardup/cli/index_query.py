@@ -239,6 +239,11 @@ def _answer_lines(index: Index, column: str, id: str) -> int:
     if sys.stdin.isatty():
         raise UsageError("no text to look up: give TEXT, --file, or JSON lines through a pipe")
     columns = choose_columns(index.options, column, id, index.settings.within or None)
+    if columns.vectors is not None and columns.vector_column is None:
+        raise UsageError(
+            f"the vectors of this index came from {Path(columns.vectors).name}, and JSON lines "
+            "have none in a column: give a text with --vector"
+        )
     answered = 0
     for block in cut_at_newlines(_read_pieces()):
         documents = parse_lines(block, False, columns, Source("standard input"))

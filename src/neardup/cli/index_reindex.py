@@ -240,7 +240,7 @@ def _print_record(done: Reindexed) -> None:
 
 
 def _print_reindexed(done: Reindexed, folder: str, undone: bool) -> None:
-    from neardup.wording import format_method
+    from neardup.wording import format_method, format_second_signal
 
     options, omitted = done.options, f", {len(done.missing):,} left out" if done.missing else ""
     if undone:
@@ -251,6 +251,8 @@ def _print_reindexed(done: Reindexed, folder: str, undone: bool) -> None:
     else:
         print(f"{format_count(done.carried, 'document')} indexed again{omitted}")
     print(format_method(options, options.meeting.probability(options.threshold)))
+    for line in format_second_signal(options):
+        print(line)
     print(f"specification {done.spec.fingerprint}")
     for line in previous_lines(folder):
         print(line)

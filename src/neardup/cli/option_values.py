@@ -15,7 +15,12 @@ def use_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         from neardup.formats.config import load_config
 
-        context.default_map = dict(context.default_map or {}) | dict(load_config(path))
+        rows = options_of(MatchingOptions)
+        stored = {
+            name: [value] if rows[name].repeated and isinstance(value, str) else value
+            for name, value in load_config(path).items()
+        }
+        context.default_map = dict(context.default_map or {}) | stored
     return path
 
 

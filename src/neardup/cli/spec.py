@@ -36,6 +36,7 @@ MEANING: Final = {
     "strip": "different parts of a text are compared",
     "mask": "different parts of a text are replaced by placeholders",
     "stem": "words are compared by the stems of different languages or versions",
+    "segment": "words of scripts without spaces are cut differently",
     "ignored": "different lines are ignored",
     "key": "words are hashed with different keys",
     "weights": "shingles have different weights",

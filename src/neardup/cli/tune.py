@@ -230,6 +230,7 @@ def tune(
         sample_files,
         tune_by_labels,
     )
+    from neardup.planner.vector_tuner import has_vectors
 
     axes = {
         "slots": slots,
@@ -242,6 +243,19 @@ def tune(
         "buckets": buckets,
         "vocabulary": vocabulary,
     }
+    if has_vectors(given):
+        _tune_vectors(
+            inputs,
+            text,
+            id,
+            (golden, pairs, clusters),
+            input_options,
+            given,
+            (out, force),
+            workers,
+            (quiet, as_json),
+        )
+        return
     request = SweepRequest.of(
         compare=compare,
         precision=precision,
@@ -273,6 +287,63 @@ def tune(
         command = ["neardup", "dedup", *inputs, "-o", "OUT"]
         best = short_options(tuning) if out is None else out / TUNED
         print_next(command, text, id, input_options, best)
+
+
+def _tune_vectors(
+    inputs: list[str],
+    text: str,
+    id: str | None,
+    golden: tuple[Path | None, str | None, str | None],
+    input_options: InputOptions,
+    given: dict[str, Any],
+    target: tuple[Path | None, bool],
+    workers: int | None,
+    shown: tuple[bool, bool],
+) -> None:
+    """Choose the cosine of vectors by labels; write and print what was chosen.
+
+    Args:
+        inputs: The documents.
+        text: The column of the texts.
+        id: The column of the ids.
+        golden: The file of labels, and the names of its columns for pairs and for clusters.
+        input_options: How the inputs are read.
+        given: The options about texts and vectors.
+        target: The folder to write, and whether it may be replaced.
+        workers: Threads.
+        shown: Whether to print nothing, and whether to print JSON.
+    """
+    from neardup.corpus.documents import Columns
+    from neardup.formats.config import write_config
+    from neardup.formats.tables import write_json
+    from neardup.option_table import given_options
+    from neardup.planner.tuner import load_labels
+    from neardup.planner.vector_tuner import tune_vectors
+
+    (out, force), (quiet, as_json) = target, shown
+    labelled, threads = load_labels(*golden), check_workers(workers)
+    if out is not None:
+        make_folder(out, force)
+    with progress_for(quiet=quiet or as_json) as progress:
+        tuning = tune_vectors(
+            labelled,
+            [Path(path) for path in inputs],
+            Columns(text=text, id=id),
+            input_options,
+            given_options(given),
+            threads,
+            progress,
+        )
+    if out is not None:
+        write_json(out / "tuning.json", tuning.to_json())
+        write_config(out / TUNED, tuning.options, tuning.reasons)
+    if as_json:
+        print_json(tuning.to_json())
+    elif not quiet:
+        for line in tuning.reasons:
+            print(line)
+        best = tuning.options if out is None else out / TUNED
+        print_next(["neardup", "dedup", *inputs, "-o", "OUT"], text, id, input_options, best)
 
 
 def short_options(tuning: Tuning) -> dict[str, Any]:

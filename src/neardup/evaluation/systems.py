@@ -230,6 +230,7 @@ class RunSystem:
             "verify": parameters.get("verify"),
             "strip": parameters.get("strip") or None,
             "mask": spec.get("mask"),
+            "segment": spec.get("segment", "").partition(":")[0] or None,
             "stem": spec.get("stem", "").partition(":")[0] or None,
             "weights": parameters.get("weights"),
             "distinguish": "numbers" if distinguish.numbers else None,

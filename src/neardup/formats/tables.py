@@ -68,6 +68,7 @@ SAMPLES = pa.schema(
     ]
 )
 PAIRS = pa.schema([("a", TEXT), ("b", TEXT), ("similarity", pa.float64())])
+PAIRS_WITH_COSINE = pa.schema([*PAIRS, ("cosine", pa.float64())])
 
 
 def to_arrow(values: NDArray[Any] | pa.Array) -> pa.Array:

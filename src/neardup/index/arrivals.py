@@ -40,7 +40,7 @@ from neardup.text.arrays import Ragged
 
 Groups = Sequence[str | None] | None
 """The group of each document, None for one without; or None if none has a group."""
-Texts = Sequence[str] | None
+Texts = Sequence[str | None] | None
 """The texts of documents, or lists of token ids; None if these are their vectors alone."""
 VectorRows = Sequence[Any] | NDArray[Any] | None
 """The vector of each document: a matrix, or a list of lists or arrays; None without vectors."""

@@ -15,82 +15,32 @@ about an offer.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from neardup.errors import Busy, IndexLocked, NeardupError, OutputError, ParameterError, UsageError
+from neardup.errors import Busy, IndexLocked, NeardupError, OutputError, UsageError
 from neardup.index import folder
 from neardup.index.answer import REJECTED, Answer
 from neardup.index.arrivals import SignatureCodec
+from neardup.index.carried_documents import (
+    CarriedDocuments,
+    CorpusTexts,
+    DocumentTexts,
+    DocumentVectors,
+)
 from neardup.index.generation import Generation
 from neardup.index.open_index import OpenIndex
 from neardup.index.settings import IndexSettings
 from neardup.index.store import ADDED, MOVED, REMOVED, Row, Store, StoreChange
-from neardup.index.validation import decode_text
 from neardup.keys import Key, to_key
 from neardup.runtime import SILENT, Progress
-
-CORPUS_FILE: Final = "corpus.tmp"
-IDS_AT_ONCE: Final = 500
-"""Ids of one SELECT."""
-
-
-class CorpusTexts:
-    """A temporary file of texts by id. Of several texts with the same id the first counts."""
-
-    def __init__(self, folder: Path, texts: Iterable[tuple[str, str]]) -> None:
-        self._path = folder / CORPUS_FILE
-        with self._translated():
-            self._file = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-            for setting in ("journal_mode=OFF", "synchronous=OFF", "page_size=32768"):
-                self._file.execute(f"PRAGMA {setting}")
-            self._file.execute("CREATE TABLE texts(number INTEGER PRIMARY KEY, id TEXT, text TEXT)")
-            self._file.execute("BEGIN")
-            self._file.executemany("INSERT INTO texts(id, text) VALUES(?, ?)", texts)
-            self._file.execute("COMMIT")
-            self._file.execute("CREATE INDEX ids ON texts(id)")
-
-    def texts(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the texts of the ids that the corpus has."""
-        texts: dict[str, str] = {}
-        with self._translated():
-            for start in range(0, len(ids), IDS_AT_ONCE):
-                batch = ids[start : start + IDS_AT_ONCE]
-                places = ",".join("?" * len(batch))
-                query = f"SELECT id, text FROM texts WHERE id IN ({places}) ORDER BY number DESC"  # noqa: S608
-                texts.update(self._file.execute(query, batch).fetchall())
-        return texts
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except UnicodeEncodeError:
-            raise ParameterError(
-                "a text or an id of the corpus is not valid Unicode: it has a lone surrogate"
-            ) from None
-        except sqlite3.Error as error:
-            raise OutputError(
-                f"{self._path} can't be written ({error}): free some space, then try again"
-            ) from None
-
 
 AT_ONCE: Final = 512
 UNDER_WAY: Final = 2
@@ -115,25 +65,6 @@ class MissingTexts(UsageError):  # noqa: N818  # names what happened
             f"{len(documents):,} documents can't be carried over ({why}): {named}{more}. Give a "
             "corpus that has them (--corpus), or leave them out (--drop-missing)"
         )
-
-
-class DocumentTexts:
-    """The texts of documents, from a corpus or else from the store."""
-
-    def __init__(self, store: Store, corpus: CorpusTexts | None = None) -> None:
-        self._store, self._corpus = store, corpus
-        settings = IndexSettings.of_stored(store.meta(), str(store.path))
-        self._tokens = settings.options.spec.unit == "token"
-
-    def of(self, rows: Sequence[Row]) -> dict[int, str]:
-        """Return the texts of the documents that have one, by number."""
-        by_id = {} if self._corpus is None else self._corpus.texts([row.id for row in rows])
-        texts = {row.number: by_id[row.id] for row in rows if row.id in by_id}
-        rest = [row.number for row in rows if row.number not in texts]
-        stored = self._store.blobs("texts", rest) if rest else {}
-        return texts | {
-            number: decode_text(text, tokens=self._tokens) for number, text in stored.items()
-        }
 
 
 class Follower:
@@ -166,7 +97,9 @@ class Follower:
         self._only_in_target = _left_out(source)
         """Documents that the source was made without, which the target may have."""
         self._texts, self._progress = DocumentTexts(source, corpus), progress
-        self._codec = SignatureCodec.of(IndexSettings.of_stored(source.meta(), str(source.path)))
+        settings = IndexSettings.of_stored(source.meta(), str(source.path))
+        self._codec, self._spec = SignatureCodec.of(settings), settings.options.spec
+        self._vectors = DocumentVectors(source, self._spec)
 
     @property
     def missing(self) -> dict[str, str]:
@@ -254,10 +187,10 @@ class Follower:
         """
         for start in range(0, len(numbers), AT_ONCE):
             existing = self.target.store.rows(numbers[start : start + AT_ONCE])
-            rows, texts, groups = self._read_texts(list(existing))
-            if rows:
-                self.target.carry(rows, texts, groups, replace=True).result()
-            carried = {row.number for row in rows}
+            read = self._read(list(existing))
+            if read.rows:
+                self.target.carry(*read, replace=True).result()
+            carried = {row.number for row in read.rows}
             self._update_metadata([number for number in existing if number not in carried])
 
     def _remove(self, numbers: list[int]) -> None:
@@ -270,41 +203,37 @@ class Follower:
         waiting: deque[tuple[list[Row], Future[list[Answer]]]] = deque()
         for start in range(0, len(numbers), AT_ONCE):
             batch = numbers[start : start + AT_ONCE]
-            rows, texts, groups = self._with_texts(batch)
-            if rows and (self.drop_missing or not self._dropped):
-                self._free_ids(rows)
-                waiting.append((rows, self.target.carry(rows, texts, groups)))
+            read = self._read_missing(batch)
+            if read.rows and (self.drop_missing or not self._dropped):
+                self._free_ids(read.rows)
+                waiting.append((read.rows, self.target.carry(*read)))
             while len(waiting) > (UNDER_WAY if start + AT_ONCE < len(numbers) else 0):
                 self._count(*waiting.popleft())
             self._progress.advance(len(batch))
 
-    def _with_texts(
-        self, numbers: list[int]
-    ) -> tuple[list[Row], list[str], NDArray[np.uint64] | None]:
-        """Return the documents that the target lacks and that have a text.
-
-        Also their texts, and the hashes of their groups.
-        """
+    def _read_missing(self, numbers: list[int]) -> CarriedDocuments:
+        """Return the documents that the target lacks and that have a text, if they need one."""
         existing = self.target.store.rows(numbers)
         missing = [number for number in numbers if number not in existing]
-        rows, texts, groups = self._read_texts(missing)
-        read = {row.number for row in rows}
+        carried = self._read(missing)
+        read = {row.number for row in carried.rows}
         left = self.source.rows([number for number in missing if number not in read])
         self._dropped |= {row.number: (row.id, NO_TEXT) for row in left.values()}
-        return rows, texts, groups
+        return carried
 
-    def _read_texts(
-        self, numbers: list[int]
-    ) -> tuple[list[Row], list[str], NDArray[np.uint64] | None]:
-        """Return the documents of the source that have a text, their texts and groups."""
+    def _read(self, numbers: list[int]) -> CarriedDocuments:
+        """Return the documents of the source that have a text, if they need one."""
         with self.source.snapshot():  # or one could be removed before its text is read
-            source_rows = self.source.rows(numbers)
-            texts = self._texts.of([source_rows[number] for number in sorted(source_rows)])
-            signatures = self.source.blobs("signatures", list(texts)) if self._codec.hashes else {}
-        rows = [source_rows[number] for number in sorted(source_rows) if number in texts]
+            found = self.source.rows(numbers)
+            texts = self._texts.of([found[number] for number in sorted(found)])
+            needed = found if self._spec.of_vectors else texts
+            rows = [found[number] for number in sorted(found) if number in needed]
+            listed = [row.number for row in rows]
+            signatures = self.source.blobs("signatures", listed) if self._codec.hashes else {}
+            vectors = self._vectors.of(listed)
         apart = self._codec.unpack_apart(signatures[row.number] for row in rows)
         groups = self._codec.groups(apart)
-        return rows, [texts[row.number] for row in rows], groups
+        return CarriedDocuments(rows, [texts.get(row.number) for row in rows], groups, vectors)
 
     def _free_ids(self, rows: list[Row]) -> None:
         """Remove documents of the target whose ids belong to other documents of the source."""

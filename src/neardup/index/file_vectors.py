@@ -1,4 +1,4 @@
-"""The vectors of files that are added to an index: their column, and the layout of a new index.
+"""The vectors of files that are added to an index: where they are, and the layout of a new index.
 
 A new index has no vectors yet, and the files that it is made from have some: as in a run, these are
 counted for the centre, and for planes that find them. But an index grows, so that its planes are
@@ -8,7 +8,7 @@ those for many documents; and a few vectors say too little, so that nothing is s
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,9 @@ from neardup.corpus.column_check import find_dimension
 from neardup.corpus.documents import Columns
 from neardup.corpus.inputs import InputFile, InputOptions, find_inputs
 from neardup.corpus.read import Chunk, chunks_of, parse_chunk
+from neardup.corpus.shards import Reading, cut_shards, place_shards
 from neardup.corpus.standard_input import DASH
+from neardup.corpus.vector_files import VectorFile
 from neardup.errors import UsageError
 from neardup.formatting import format_count
 from neardup.index.vector_settings import find_centre
@@ -32,13 +34,18 @@ from neardup.sketch.centre import VectorCentre
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
 from neardup.vector_layout import CountedVectors, counts_vectors
+from neardup.vector_signal import take_signal
 
 GROWN: Final = 100_000
 """Documents for which planes are planned, at least."""
 
 
 def choose_columns(
-    options: Options, text: str | Sequence[str], id: str | None, within: str | None
+    options: Options,
+    text: str | Sequence[str],
+    id: str | None,
+    within: str | None,
+    asked: Mapping[str, Any] | None = None,
 ) -> Columns:
     """Return the columns of files that an index reads.
 
@@ -47,14 +54,31 @@ def choose_columns(
         text: The column of the texts.
         id: The column of the ids.
         within: The column of the groups.
+        asked: Options that are given with the files: those of vectors may name an .npy file, whose
+            rows belong to the documents of these files.
     """
+    signal, beside = options.vectors, take_signal(dict(asked or {}))
+    if signal is not None and beside is not None:
+        options = replace(options, vectors=replace(signal, column=beside.column))
     columns = make_columns(options, text, id, within, None, None)
-    if columns.vectors is not None and columns.vector_column is None:
-        raise UsageError(
-            f"an index reads vectors from a column of its files, not from {columns.vectors}: put "
-            "them into a column, or add them in Python (Index.add_batch)"
-        )
     return replace(columns, dimension=options.spec.dimension or None)
+
+
+def chunks_with_vectors(files: Sequence[InputFile], columns: Columns) -> Iterator[Chunk]:
+    """Yield the chunks of many files, in order, each with its rows of an .npy file beside them.
+
+    Args:
+        files: The files.
+        columns: The columns to read.
+    """
+    if columns.vectors is None or columns.vector_column is not None:
+        yield from chunks_of(files, columns)
+        return
+    beside, shards = VectorFile.open(columns.vectors), cut_shards(files, Reading(columns))
+    counts = [shard.count() for shard in shards]
+    beside.check_count(sum(counts))
+    for shard in place_shards(shards, counts, beside):
+        yield from shard.chunks()
 
 
 @dataclass(frozen=True)
@@ -133,7 +157,7 @@ class FirstFiles:
 
         stored = sum(file.path.stat().st_size for file in files)
         self.progress.stage("counting vectors", stored, "bytes")
-        chunks = chunks_of(files, columns)
+        chunks = chunks_with_vectors(files, columns)
         for chunk, _ in map_in_order(chunks, count, check_workers(self.workers)):
             self.progress.advance(chunk.stored)
         return counted

@@ -129,8 +129,8 @@ def _check(saved: SketchSet, where: Path) -> None:
         option = "--merge-rows"
     if option is not None:
         raise UsageError(
-            f"{where} was made with {option}, which an index does not support: build the index "
-            "from the files"
+            f"{where} was made with {option}, which an index of saved sketches does not support: "
+            "build the index from the files"
         )
 
 

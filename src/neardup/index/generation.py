@@ -247,21 +247,23 @@ class Generation(BaseGeneration):
     def carry(
         self,
         rows: Sequence[Row],
-        texts: Sequence[str],
+        texts: Sequence[str | None],
         apart: NDArray[np.uint64] | None,
+        vectors: NDArray[np.float32] | None = None,
         *,
         replace: bool = False,
     ) -> Future[list[Answer]]:
         """Add documents of another generation, which keep their numbers, times and metadata.
 
-        `apart` has the hashes of their groups, if they have groups; with `replace` they are here
-        already, with other metadata or another text.
+        `apart` has the hashes of their groups, if they have groups, `vectors` their vectors; with
+        `replace` they are here already, with other metadata or another text.
         """
         return self.submit_texts(
             [row.id for row in rows],
             texts,
             [row.metadata for row in rows],
             apart,
+            vectors,
             replace=replace,
             carried=[(row.number, row.added) for row in rows],
         )

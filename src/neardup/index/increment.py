@@ -52,6 +52,7 @@ from neardup.pipeline.stages.decide import RoundTally
 from neardup.pipeline.stages.removed import RemovedDocuments
 from neardup.pipeline.stages.tables import write_kept_files, write_tables
 from neardup.pipeline.stored_shards import StoredShard
+from neardup.pipeline.vector_inputs import place_vectors
 from neardup.runtime import Progress, map_in_order
 from neardup.sketcher import raw_lengths
 
@@ -288,10 +289,11 @@ class IncrementAdder:
     def __init__(
         self, opened: OpenIndex, job: Job, folder: Path, adopted: Adopted, progress: Progress
     ) -> None:
-        self._opened, self._job, self._folder = opened, job, folder
+        self._opened, self._folder = opened, folder
         self._adopted, self._progress = adopted, progress
         check_columns(job.inputs, job.columns)
-        self.shards = cut_shards(job.inputs, job.reading)
+        shards = cut_shards(job.inputs, job.reading)
+        self._job, self.shards = place_vectors(job, folder, shards, progress)
         self.indexed_before = 0
         self.first = FirstDocuments(job.options.spec)
         self._uncommitted: deque[Future[list[Answer]]] = deque()

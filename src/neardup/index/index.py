@@ -1150,7 +1150,8 @@ class Index:
             drop_missing: Leave out documents that have no text or are rejected. Without it they are
                 an error, and nothing changes.
             progress: Receives the progress.
-            **options: Options of the specification and the operating point that change.
+            **options: Options of the specification and the operating point that change; of vectors,
+                which are always stored, cosine, planes and centre.
 
         Returns:
             The new generation, and the documents that were carried over and left out.

@@ -20,7 +20,7 @@ from neardup.corpus.column_check import check_columns
 from neardup.corpus.columns import to_strings
 from neardup.corpus.documents import Columns, Documents
 from neardup.corpus.inputs import InputFile
-from neardup.corpus.read import Chunk, chunks_of, parse_chunk
+from neardup.corpus.read import Chunk, parse_chunk
 from neardup.errors import RowError, UsageError
 from neardup.first_look import MOST, FirstDocuments
 from neardup.formats.blocks import sync_path
@@ -28,6 +28,7 @@ from neardup.formats.tables import write_error
 from neardup.index import folder, snapshot
 from neardup.index.answer import DUPLICATE, NEW, Answer
 from neardup.index.arrivals import SignatureCodec
+from neardup.index.file_vectors import chunks_with_vectors
 from neardup.index.settings import IndexSettings
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.validation import LONGEST_ID, is_valid_id
@@ -216,7 +217,7 @@ def batches(
 
     check_columns(files, columns)
     batch, file, row = DocumentBatch(), None, 0
-    for chunk, documents in map_in_order(chunks_of(files, columns), read, workers):
+    for chunk, documents in map_in_order(chunks_with_vectors(files, columns), read, workers):
         if chunk.files[0] != file:
             file, row = chunk.files[0], 0
         batch.append(file, row, documents)

@@ -22,17 +22,18 @@ from typing import Any, Final
 from neardup.errors import IndexLocked, ParameterError, UsageError
 from neardup.index import folder
 from neardup.index.arrivals import SignatureCodec
+from neardup.index.carried_documents import CorpusTexts
 from neardup.index.cutover import (
-    CorpusTexts,
     Follower,
     commit_cutover,
     cut_over_in_writer,
     wait_for_cutover,
 )
 from neardup.index.generation import Generation
+from neardup.index.next_settings import respecify_settings
 from neardup.index.open_index import OpenIndex
 from neardup.index.redis_store.address import require_folder
-from neardup.index.settings import IndexSettings, options_of, respecify_settings, stated
+from neardup.index.settings import IndexSettings, options_of, stated
 from neardup.index.store import CHECKPOINT_BYTES, Row, Store
 from neardup.index.vector_settings import require_texts_alone
 from neardup.keys import Key, require_key, to_key
@@ -243,10 +244,10 @@ def _workplace(where: OpenIndex | str | Path, has_texts: bool) -> Iterator[_Work
             source = Store(path / listed.current / folder.STORE, read_only=True)
             stack.callback(source.close)
         place = _Workplace(path, live, source, listed, False)
-        require_texts_alone(place.settings.options, "another specification", "build another index")
-        if not (has_texts or place.settings.keep_texts):
+        stored = place.settings.keep_texts or place.settings.options.spec.of_vectors
+        if not (has_texts or stored):
             _require_no_documents(path, source)
-        if live is None and not place.settings.keep_texts:
+        if live is None and not stored:
             stack.enter_context(_no_other_writer(path))
             place = replace(place, alone=True)
         yield place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from neardup.option_table import (
     RetunedOptions,
     SpecOptions,
     given_options,
-    options_at,
 )
 from neardup.option_table import options_of as rows_of
 from neardup.options import Distinguish, Options, Strip, parse_distinguish, with_preset
@@ -27,6 +26,7 @@ from neardup.sketch.centre import VectorCentre, require_centre
 from neardup.spec import KEYED, STRIPS, Spec, check_whole, join_masks
 from neardup.text.frequencies import Frequencies
 from neardup.text.lines import IgnoredLines
+from neardup.text.segments import state_segmenter
 from neardup.text.stems import state_stem
 from neardup.vector_signal import VectorSignal, refuse_text_options
 
@@ -166,7 +166,7 @@ def stated(options: Options) -> dict[str, Any]:
 
 def options_of(spec: Spec, point: dict[str, Any]) -> Options:
     """Return the options of a specification and an operating point, as `stated` gives it."""
-    _require_known(point, (*POINT_NAMES, DISTINGUISH, VECTORS))
+    require_known(point, (*POINT_NAMES, DISTINGUISH, VECTORS))
     given = given_options(point)
     if VECTORS in given:
         given[VECTORS] = VectorSignal.of_stated(given[VECTORS])
@@ -180,7 +180,7 @@ def changed(options: Options, point: dict[str, Any]) -> Options:
 
     Bands are chosen again if the threshold, the recall or the measure changes.
     """
-    point = _without_none(point)
+    point = without_none(point)
     of_vectors = {name: point.pop(name) for name in OF_VECTORS if name in point}
     if options.spec.of_vectors:
         refuse_text_options(point)
@@ -208,11 +208,22 @@ def _require_planes(spec: Spec, signal: VectorSignal) -> None:
         )
 
 
-def _without_none(options: dict[str, Any]) -> dict[str, Any]:
+def without_none(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that are given.
+
+    Args:
+        options: Options by name; None stands for "not given".
+    """
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _named(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def named(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return those of the options that have these names.
+
+    Args:
+        options: Options by name.
+        names: The names.
+    """
     return {name: value for name, value in options.items() if name in names}
 
 
@@ -241,12 +252,12 @@ def new_settings(
 
 def new_options(spec: Spec | None, key: Key | None, options: dict[str, Any]) -> Options:
     """Return the options of a new index, from a specification or the options that decide it."""
-    options = _without_none(options)
+    options = without_none(options)
     if spec is None:
         return Options.of(key=key, **options)
     if spec.vectors or spec.of_vectors:
         raise ParameterError("a Spec with vectors makes no index: give the options instead of it")
-    point = _named(options, (*POINT_NAMES, DISTINGUISH))
+    point = named(options, (*POINT_NAMES, DISTINGUISH))
     if len(point) < len(options):
         raise ParameterError(SPEC_AND_OPTIONS)
     return options_of(spec, point)
@@ -259,19 +270,19 @@ def require_options(
 
     Options that the caller does not give are those of the index.
     """
-    options = _without_none(options)
-    _require_known(options, (*SPEC_NAMES, *POINT_NAMES))
+    options = without_none(options)
+    require_known(options, (*SPEC_NAMES, *POINT_NAMES))
     options = with_preset(options)
-    point, named = _named(options, POINT_NAMES), _named(options, SPEC_NAMES)
-    apart = parse_distinguish(named.pop(DISTINGUISH, None))
+    point, of_spec = named(options, POINT_NAMES), named(options, SPEC_NAMES)
+    apart = parse_distinguish(of_spec.pop(DISTINGUISH, None))
     _require_no_columns(apart)
     if apart and apart != existing.distinguish:
         raise ParameterError(
             f"this index was made without distinguish {apart}: leave it out, or change the index "
             "with reindex (neardup index reindex)"
         )
-    if named:
-        spec = _spec(existing.spec, key, named)
+    if of_spec:
+        spec = change_spec(existing.spec, key, of_spec)
     if spec is not None:
         existing.spec.require_same(
             spec,
@@ -298,59 +309,26 @@ def parse_budget(memory: int | str | None) -> int | None:
     return budget
 
 
-def _require_known(options: dict[str, Any], names: Sequence[str]) -> None:
+def require_known(options: dict[str, Any], names: Sequence[str]) -> None:
+    """Refuse options that have other names than these.
+
+    Args:
+        options: Options by name.
+        names: The names that are possible.
+    """
     for name in options:
         if name not in names:
             raise ParameterError(f"{name} is not known: use {', '.join(names)}")
 
 
-NAMES: Final = tuple(
-    name for name in options_at("neardup index reindex") if name not in POINT_NAMES
-)
-"""Options of a specification that `reindex` can change."""
-OF_A_KIND: Final = ("sketch", "slots")
-"""Specifications that agree in these fields can have the same bands."""
-
-
-def respecify_settings(
-    current: IndexSettings,
-    spec: Spec | None,
-    key: Key | None,
-    keep_texts: bool | None,
-    changes: dict[str, Any],
-) -> IndexSettings:
-    """Return the settings of the next generation.
+def change_spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
+    """Return a specification with the named options changed.
 
     Args:
-        current: The settings of the current generation.
-        spec: The new specification, instead of options that change it.
-        key: The key of the new specification.
-        keep_texts: Whether texts are stored; None as in the current generation.
-        changes: Options of the specification and the operating point that change.
+        current: The specification.
+        key: The key of the new one; None for the same.
+        named: Options of a specification, by name.
     """
-    changes = _without_none(changes)
-    _require_known(changes, (*NAMES, *POINT_NAMES))
-    named, point = _named(changes, NAMES), _named(changes, POINT_NAMES)
-    if DISTINGUISH in named:
-        apart = named.pop(DISTINGUISH)
-        ends = isinstance(apart, Iterable) and not any(apart)  # "", or a list with nothing in it
-        point[DISTINGUISH] = "" if ends else str(parse_distinguish(apart))
-    if spec is not None and named:
-        raise ParameterError(SPEC_AND_OPTIONS)
-    options = current.options
-    new_spec = _spec(options.spec, key, named) if spec is None else spec
-    _require_lists(options.spec, new_spec)
-    return IndexSettings(
-        _operating_point(options, new_spec, point),
-        current.keep_texts if keep_texts is None else keep_texts,
-        current.ignored if new_spec.ignored else IgnoredLines(),
-        current.frequencies if new_spec.weights else Frequencies(),
-        within=current.within,
-    )
-
-
-def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
-    """Return the current specification with the named options changed."""
     base: dict[str, Any] = {
         "shingle": current.shingle,
         "sketch": current.sketch,
@@ -366,6 +344,7 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         "vectors": current.vectors,
         "mask": current.mask,
         "stem": current.stem,
+        "segment": current.segment,
     }
     if named.get("sketch", current.sketch) != current.sketch:
         base |= {"family": None, "slots": None, "bits": None, "weights": ""}
@@ -373,6 +352,8 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         base["bits"] = None
     base |= {rows_of(SpecOptions)[name].spec_field or name: value for name, value in named.items()}
     base["mask"] = join_masks(base["mask"])
+    if "segment" in named:
+        base["segment"] = state_segmenter(named["segment"])
     if "stem" in named:
         base["stem"] = state_stem(named["stem"])
     if not isinstance(base["strip"], str):
@@ -390,26 +371,3 @@ def _spec(current: Spec, key: Key | None, named: dict[str, Any]) -> Spec:
         )
     key_id = key.id if key is not None else current.key
     return Spec.of(**base, key=key_id if base["hash"] == KEYED else "")
-
-
-def _require_lists(current: Spec, new: Spec) -> None:
-    """Refuse a specification with ignored lines or weights that the index does not have."""
-    for name in ("ignored", "weights"):
-        if getattr(new, name) not in ("", getattr(current, name)):
-            raise ParameterError(
-                f"the new specification has other {name}, of which the index has no list: leave "
-                "them as they are, or build a new index"
-            )
-
-
-def _operating_point(current: Options, spec: Spec, point: dict[str, Any]) -> Options:
-    """Return the current operating point for another specification, with `point` changed."""
-    base = stated(current)
-    if any(getattr(spec, name) != getattr(current.spec, name) for name in OF_A_KIND):
-        for name in ("tables", "hamming", "blocks"):
-            base.pop(name, None)
-    if (spec.sketch == "simhash") != current.by_bits:
-        verify = "estimate" if spec.sketch == "simhash" else "exact"
-        base = {"limit": current.limit, "verify": verify} | _named(base, [DISTINGUISH])
-    options = options_of(spec, base)
-    return changed(options, point) if point else options

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from neardup.corpus.documents import MATRIX_ENDING
 from neardup.corpus.vectors import (
     MOST_NUMBERS,
     ConvertedVectors,
@@ -118,6 +119,8 @@ def require_vectors(
 ) -> dict[str, Any]:
     """Raise an error unless an index has the vectors that a caller requires.
 
+    An .npy file is no column: it belongs to the files that are added with it.
+
     Args:
         existing: The options of the index.
         asked: The options that the caller gives.
@@ -143,7 +146,9 @@ def require_vectors(
         wrong += [
             f"{name} {value}, not {signal.stated[name]}"
             for name, value in has.stated.items()
-            if name != "centre" and signal.stated[name] not in (None, value)
+            if name != "centre"
+            and signal.stated[name] not in (None, value)
+            and not (name == "vectors" and MATRIX_ENDING in {value[-4:], signal.column[-4:]})
         ]
         stated = existing.spec.vectors.partition(":")[2]
         if signal.centre is not None:

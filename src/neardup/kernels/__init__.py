@@ -159,7 +159,7 @@ KERNELS = {
         "quantised",
         "sum_quantised",
     ),
-    "words": ("learn", "translate", "word_spans"),
+    "words": ("learn", "translate", "unspaced_words", "word_spans"),
     "verification": (
         "bag_pairs",
         "components_bags",

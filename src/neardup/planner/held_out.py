@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,16 @@ def deal_out(used: LabelledPairs, group: Integers) -> Integers:
     return fold[group]
 
 
+class JudgedPoints(Protocol):
+    """Judges labelled pairs at each of several ways to compare, and at any threshold."""
+
+    def similarity(self, shingle: str, threshold: float, a: Integers, b: Integers, /) -> Reals:
+        """Return the figure of each pair that the threshold is compared with."""
+
+    def met(self, shingle: str, threshold: float, a: Integers, b: Integers, /) -> Flags:
+        """Return which pairs are compared at a point."""
+
+
 class LabelledPoints:
     """Operating points over the golden documents; those of a shingle share their sketches."""
 
@@ -112,6 +122,10 @@ class LabelledPoints:
                 options, self._golden, Sketcher(options.spec), self._workers
             )
         return replace(self._sketched[shingle], options=options)
+
+    def similarity(self, shingle: str, threshold: float, a: Integers, b: Integers) -> Reals:
+        """Return the similarities of pairs."""
+        return self.at(shingle, threshold).similarity(a, b)
 
     def met(self, shingle: str, threshold: float, a: Integers, b: Integers) -> Flags:
         """Return which pairs share a bucket at a point."""
@@ -145,7 +159,7 @@ class HeldOutPairs:
     counts: list[Integers]
     sums: list[Reals]
     sweeps: list[ThresholdSweep]
-    points: LabelledPoints
+    points: JudgedPoints
 
     @classmethod
     def of(
@@ -155,7 +169,7 @@ class HeldOutPairs:
         thresholds: list[float],
         reference: float,
         shingles: list[str],
-        points: LabelledPoints,
+        points: JudgedPoints,
         progress: Progress,
     ) -> HeldOutPairs:
         """Compare the pairs by each shingle, the reference's first."""
@@ -168,7 +182,7 @@ class HeldOutPairs:
         counts: list[Integers] = []
         sums: list[Reals] = []
         for shingle in shingles:
-            similarity = points.at(shingle, thresholds[-1]).similarity(used.a, used.b)
+            similarity = points.similarity(shingle, thresholds[-1], used.a, used.b)
             bins = np.searchsorted(np.array(thresholds), similarity, side="right")
             reached.append(bins.astype(np.uint16))
             sweeps.append(sweep_thresholds(similarity, used.label, weight))

@@ -10,7 +10,7 @@ chosen is chosen by all labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ from neardup.options import Options
 from neardup.planner.held_out import (
     FOLDS,
     HeldOutPairs,
+    JudgedPoints,
     LabelledPoints,
     LabelledShingle,
     deal_out,
@@ -49,6 +50,8 @@ Integers = NDArray[np.int64]
 SHINGLES: Final = ("word:5", "word:3", "word:2", "char:9", "char:5")
 """The shingles that labels choose from by default; that of the reference comes first."""
 THRESHOLDS: Final = tuple(percent / 100 for percent in range(round(100 * LOWEST), 100))
+COSINE: Final = "cosine"
+"""What stands for a shingle where labels choose among cosines of vectors."""
 LEAST: Final = 10
 """With fewer pairs of one label, or fewer clusters of duplicates, nothing is chosen."""
 
@@ -140,13 +143,14 @@ class LabelChoice:
         lines += [self._decision(), *self._lower(), *self.warnings]
         if self.missed is not None:
             lines.append(
-                f"Of the labelled duplicates that reach the threshold, the bands miss "
+                "Of the labelled duplicates that reach the threshold, the bands miss "
                 f"{self.missed:,}."
             )
-        lines.append(
-            "Recall and precision of the sweep below are of pairs that are similar in the sample, "
-            "not of labelled ones."
-        )
+        if self.reference.shingle != COSINE:
+            lines.append(
+                "Recall and precision of the sweep below are of pairs that are similar in the "
+                "sample, not of labelled ones."
+            )
         return lines
 
     def _decision(self) -> str:
@@ -159,6 +163,8 @@ class LabelChoice:
             return f"So {self.chosen} is used: {counted}."
         best = max(self.tried, key=lambda one: one.held_out.f1.value or 0.0)
         single = f"The best single shingle by F1 is {best.shingle} at {best.threshold:g}."
+        if self.reference.shingle == COSINE:
+            single = f"The best by F1 is {best.shingle} at {best.threshold:g}."
         chosen = self.default if self.held_out is None else self.held_out
         if (chosen.f1.value or 0.0) >= (self.default.f1.value or 0.0) + GAIN:
             return (
@@ -249,11 +255,47 @@ def choose_by_labels(
     points = LabelledPoints(documents.golden, recall, shared, workers)
     default = points.at(reference.shingle, reference.threshold)
     used = usable_pairs(documents.labelled, default)
+    choice = choose_among_points(
+        used,
+        default.duplicates(used.a, used.b),
+        reference,
+        list(dict.fromkeys([reference.shingle, *shingles])),
+        lambda: _possible(sorted(set(thresholds)), points, reference),
+        points,
+        progress,
+    )
+    if not choice.folds:
+        return choice
+    chosen = choice.chosen
+    similarity = points.at(chosen.shingle, chosen.threshold).similarity(used.a, used.b)
+    warnings = note_easy_labels(similarity, used.label, chosen.shingle, chosen.threshold, FEW)
+    return replace(choice, warnings=[f"{line[0].upper()}{line[1:]}." for line in warnings])
+
+
+def choose_among_points(
+    used: LabelledPairs,
+    predicted: Flags,
+    reference: ComparedShingle,
+    shingles: Sequence[str],
+    thresholds: Callable[[], list[float]],
+    points: JudgedPoints,
+    progress: Progress,
+) -> LabelChoice:
+    """Choose how pairs are compared, and the threshold; the reference stays if labels are too few.
+
+    Args:
+        used: The labelled pairs.
+        predicted: Which of them the reference calls duplicates.
+        reference: What is kept unless others are better.
+        shingles: What to choose from, that of the reference first.
+        thresholds: Returns the thresholds to choose from, ascending.
+        points: Judges the pairs.
+        progress: Receives the progress.
+    """
     _require_both(used)
     group = components(len(used.ids), used.a[used.label], used.b[used.label])
     clusters = len(np.unique(group[used.a[used.label]]))
     unit = _units(used, group)
-    predicted = default.duplicates(used.a, used.b)
     choice = LabelChoice(
         golden=used,
         clusters=clusters,
@@ -264,17 +306,10 @@ def choose_by_labels(
     others = len(used) - choice.duplicates
     if min(choice.duplicates, others, clusters) < LEAST:
         return choice
-    ordered = list(dict.fromkeys([reference.shingle, *shingles]))
-    progress.stage("judging by labels", len(ordered), "shingles")
-    grid = _possible(sorted(set(thresholds)), points, reference)
-    judged = HeldOutPairs.of(
-        used, deal_out(used, group), grid, reference.threshold, ordered, points, progress
-    )
-    choice = _decide(choice, judged, predicted, unit)
-    chosen = choice.chosen
-    similarity = points.at(chosen.shingle, chosen.threshold).similarity(used.a, used.b)
-    warnings = note_easy_labels(similarity, used.label, chosen.shingle, chosen.threshold, FEW)
-    return replace(choice, warnings=[f"{line[0].upper()}{line[1:]}." for line in warnings])
+    progress.stage("judging by labels", len(shingles), "shingles")
+    fold, usual = deal_out(used, group), reference.threshold
+    judged = HeldOutPairs.of(used, fold, thresholds(), usual, list(shingles), points, progress)
+    return _decide(choice, judged, predicted, unit)
 
 
 def _units(used: LabelledPairs, group: Integers) -> Integers:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from neardup.evaluation.truth import Truth, brute_force, expected_seconds
 from neardup.first_look import FirstDocuments
 from neardup.formatting import format_duration
 from neardup.keyword_arguments import takes_options
-from neardup.option_table import ReferenceOptions
+from neardup.option_table import ReferenceOptions, TuneOptions, given_options
 from neardup.options import Options
 from neardup.pipeline.run_progress import InterruptibleProgress, hold_signals
 from neardup.planner.label_choice import LabelledDocuments, choose_by_labels
@@ -45,6 +45,7 @@ from neardup.planner.sweep import TIME_LIMIT, SweepRequest
 from neardup.planner.trial_cache import TrialCache
 from neardup.planner.trial_worker import TrialWorker, write_task
 from neardup.planner.tuning import COUNTING, DONE, TIMEOUT, TrialOutcome, TrialPoint, Tuning
+from neardup.planner.vector_tuner import check_no_axes, has_vectors, tune_vectors
 from neardup.planner.workload import SampledCorpus
 from neardup.runtime import SILENT, Progress
 from neardup.sketcher import Sketcher
@@ -403,8 +404,8 @@ def tune(
     time_limit: float = TIME_LIMIT,
     workers: int | None = None,
     cache: str | Path | Sequence[str | Path] | None = None,
-    **options: Unpack[ReferenceOptions],
-) -> Tuning:
+    **options: Unpack[TuneOptions],
+) -> Any:
     """Try operating points on a sample of the documents; recommend the cheapest with enough recall.
 
     All pairs of the sample are compared. Those that are at least `threshold` similar by `shingle`
@@ -445,10 +446,12 @@ def tune(
         cache: A folder for the results of trials, which are then not run again; of a list of
             folders, each has a share of them.
         **options: The `threshold`, `shingle` and other options that define a true pair, and the
-            `recall` to reach.
+            `recall` to reach. With those of vectors, `golden` chooses the least cosine, and nothing
+            else is tried.
 
     Returns:
-        The recommended operating point with its reasons, and the outcome of each trial.
+        A `Tuning`: the recommended operating point with its reasons, and the outcome of each trial.
+        With vectors a `VectorTuning`: `options`, `labels` and `reasons`.
 
     Raises:
         InputError: If there are fewer than two different documents, or no labels of both kinds
@@ -474,6 +477,12 @@ def tune(
         "buckets": buckets,
         "vocabulary": vocabulary,
     }
+    threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
+    if has_vectors(options):
+        check_no_axes(axes)
+        columns = Columns(text=join_names(text), id=id)
+        labelled = load_labels(golden, pairs, clusters)
+        return tune_vectors(labelled, data, columns, {}, given_options(options), threads, SILENT)
     request = SweepRequest.of(
         compare=compare,
         precision=precision,
@@ -481,9 +490,8 @@ def tune(
         documents=documents,
         axes=axes,
         by_labels=golden is not None,
-        **options,
+        **cast(ReferenceOptions, options),
     )
-    threads = os.cpu_count() or 1 if workers is None else check_whole("workers", workers, 1, 1_000)
     folders = [cache] if isinstance(cache, str | Path) else cache or []
     results = TrialCache(*map(Path, folders)) if folders else None
     labelled = load_labels(golden, pairs, clusters)

@@ -19,7 +19,7 @@ from neardup.keys import Key, make_hasher, require_key, seeded
 from neardup.lsh.bands import Bands
 from neardup.lsh.blocks import Blocks
 from neardup.lsh.curve import Curve
-from neardup.protocol import structures_by_kernels
+from neardup.protocol import strips_by_kernels, structures_by_kernels
 from neardup.protocol.examples import (
     Compute,
     Expected,
@@ -40,6 +40,7 @@ from neardup.sketch.weighted import WeightedMinHash, weighted_signatures
 from neardup.spec import UNICODE, VERSION, Spec
 from neardup.text.arrays import view_strings
 from neardup.text.characters import CLASS, CLASSES, FOLD, character_table, normalise_texts
+from neardup.text.frequencies import CELLS, Frequencies, require_frequencies
 from neardup.text.shingle import hash_unit_sequences, hash_units, shingle_documents
 
 Hashes = NDArray[np.uint64]
@@ -152,9 +153,21 @@ def keys_of(rows: NDArray[Any], given: Given) -> list[str]:
     return words16(tables.keys(rows)[0].tolist())
 
 
+def frequencies(spec: Spec, given: Given) -> Frequencies:
+    """Return the document frequencies that are given; none if shingles weigh the same."""
+    if "cells" not in given:
+        return Frequencies()
+    cells = np.zeros(CELLS, np.uint32)
+    for cell, count in given["cells"].items():
+        cells[int(cell)] = count
+    found = Frequencies(given["documents"], cells)
+    require_frequencies(spec, found)
+    return found
+
+
 def weighted_minhash(bag: Hashes, spec: Spec, key: Key | None, given: Given) -> Expected:
     ends = np.array([0, len(bag)], np.int64)
-    row = weighted_signatures(bag, ends, seeded(spec, key), None)
+    row = weighted_signatures(bag, ends, seeded(spec, key), frequencies(spec, given).weights)
     data = pack_sketch(spec, row[0].astype("<u4").tobytes())
     restored = WeightedMinHash.from_bytes(data, key)
     return {
@@ -166,7 +179,9 @@ def weighted_minhash(bag: Hashes, spec: Spec, key: Key | None, given: Given) -> 
 
 def simhash(bag: Hashes, spec: Spec, key: Key | None, given: Given) -> Expected:
     sketch = SimHash(spec=spec, key=key)
-    sketch.update_hashes(bag)
+    weights = frequencies(spec, given).weights
+    of_each = None if weights is None else weights[bag >> np.uint64(42)] / 2**16
+    sketch.update_hashes(bag, of_each)
     tables = Blocks(spec.slots, given["distance"], given["blocks"])
     return {
         "words": words16(sketch.words.tolist()),
@@ -221,11 +236,13 @@ def similarity(given: Given) -> Expected:
     spec = spec_of(given)
     cut = shingle_documents(make_strings([given["a"], given["b"]]), spec).shingles
     bags = [cut.data[cut.offsets[side] : cut.offsets[side + 1]] for side in (0, 1)]
-    a, b = MinHash(spec=spec), MinHash(spec=spec)
+    whole = replace(spec, bits=spec.width)
+    a, b = MinHash(spec=whole), MinHash(spec=whole)
     a.update_hashes(bags[0])
     b.update_hashes(bags[1])
+    narrow = spec.bits if spec.narrow else None
     return {
-        "estimate": a.jaccard(b),
+        "estimate": a.b_bit(narrow).jaccard(b.b_bit(narrow)) if narrow else a.jaccard(b),
         "jaccard": reference.jaccard(*(set(bag.tolist()) for bag in bags)),
     }
 
@@ -260,5 +277,6 @@ COMPUTE: Final[dict[str, Compute]] = {
     "bands": bands,
     "read": read,
     **structures_by_kernels.COMPUTE,
+    **strips_by_kernels.COMPUTE,
 }
 """Kind of example -> its computation, as in `by_reference.py`."""

@@ -9,7 +9,7 @@ from struct import pack
 from typing import Final
 
 from neardup import reference
-from neardup.protocol import structures_by_reference
+from neardup.protocol import strips_by_reference, structures_by_reference
 from neardup.protocol.examples import (
     Compute,
     Expected,
@@ -110,18 +110,28 @@ def of_slots(slots: Sequence[int], spec: Spec, given: Given) -> Expected:
     return made | {"keys": words16(keys), "bytes": sketch_bytes(spec, payload).hex()}
 
 
+def weight_of(shingle: int, given: Given) -> int:
+    """Return what an occurrence of a shingle weighs: by document frequencies, if they are given."""
+    if "cells" not in given:
+        return weighted.ONE
+    count = given["cells"].get(str(shingle >> 42), 0)
+    return weighted.inverse_frequency(given["documents"], count)
+
+
 def weighted_minhash(bag: Sequence[int], spec: Spec, key: bytes, given: Given) -> Expected:
-    weights = {x: count * weighted.ONE for x, count in Counter(bag).items()}
+    weights = {x: count * weight_of(x, given) for x, count in Counter(bag).items()}
     seed = hashes.constants_seed(spec, key)
     return of_slots(weighted.weighted_signature(weights, spec.slots, seed), spec, given)
 
 
 def simhash(bag: Sequence[int], spec: Spec, _key: bytes, given: Given) -> Expected:
     bits = spec.slots
-    sums = weighted.sums(((weighted.words(x, bits), weighted.ONE) for x in bag), bits)
+    weights = [weight_of(x, given) for x in bag]
+    terms = [weighted.words(x, bits) for x in bag]
+    sums = weighted.sums(zip(terms, weights, strict=True), bits)
     fingerprint = weighted.sign(sums)
     keys = weighted.block_keys(fingerprint, bits, given["distance"], given["blocks"])
-    payload = pack(f"<{1 + bits}q", len(bag) * weighted.ONE, *sums)
+    payload = pack(f"<{1 + bits}q", sum(weights), *sums)
     return {
         "words": words16(fingerprint >> at & hashes.MASK for at in range(0, bits, 64)),
         "keys": words16(keys),
@@ -182,7 +192,17 @@ def similarity(given: Given) -> Expected:
         for side in ("a", "b")
     ]
     slots = [reference.signature(each, spec) for each in sets]
-    return {"estimate": reference.estimate(*slots), "jaccard": reference.jaccard(*sets)}
+    estimate = reference.estimate(*slots)
+    if spec.narrow:
+        a, b = (cut_slots(each, spec) for each in slots)
+        estimate = sketches.b_bit_estimate(a, b, spec.bits)
+    return {"estimate": estimate, "jaccard": reference.jaccard(*sets)}
+
+
+def cut_slots(slots: list[int], spec: Spec) -> list[int]:
+    """Return the bits of each slot that are stored, as a number."""
+    packed = int.from_bytes(sketches.b_bits(slots, spec), "little")
+    return [packed >> place * spec.bits & 2**spec.bits - 1 for place in range(spec.slots)]
 
 
 def bands(given: Given) -> Expected:
@@ -212,5 +232,6 @@ COMPUTE: Final[dict[str, Compute]] = {
     "bands": bands,
     "read": read,
     **structures_by_reference.COMPUTE,
+    **strips_by_reference.COMPUTE,
 }
 """Kind of example -> its computation."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from neardup.protocol.examples import FormatExample, is_valid, word16, words16
 from neardup.protocol.hostile_texts import HOSTILE, pseudo_text
+from neardup.protocol.strip_cases import removal_cases, strip_cases, weight_cases
 from neardup.protocol.structure_cases import (
     filter_cases,
     group_cases,
@@ -17,7 +18,7 @@ from neardup.protocol.structure_cases import (
 )
 from neardup.reference.hashes import key_id, mix
 from neardup.reference.serialised import sealed, sketch_bytes
-from neardup.spec import PROFILES, Spec
+from neardup.spec import B_BITS, PROFILES, Spec
 
 KEY: Final = bytes(range(16))
 SEEDS: Final = (0, 1, 0x9E3779B97F4A7C15, 2**64 - 1)
@@ -126,6 +127,12 @@ def similarity_cases() -> Iterator[FormatExample]:
         other = ["x" if place < changed else word for place, word in enumerate(words)]
         given = spoken(shingle=shingle) | {"a": " ".join(words), "b": " ".join(other)}
         yield FormatExample("similarity", f"{changed} of 60 words changed, {shingle}", given)
+    for bits in B_BITS:
+        other = ["x" if place < 3 else word for place, word in enumerate(words)]
+        given = spoken(bits=bits) | {"a": " ".join(words), "b": " ".join(other)}
+        yield FormatExample("similarity", f"3 of 60 words changed, {bits} bits", given)
+        given = given | {"b": pseudo_text(60, 2)}
+        yield FormatExample("similarity", f"different words, {bits} bits", given)
     given = spoken() | {"a": "Straße, café!", "b": "STRASSE CAFE\u0301"}
     yield FormatExample("similarity", "sharp s and accents", given)
 
@@ -168,6 +175,10 @@ def sketch_cases() -> Iterator[FormatExample]:
     for profile in PROFILES:
         given = spoken(profile=profile, slots=8) | tables | {"text": HOSTILE["look-alikes"]}
         yield FormatExample("document", f"look-alikes, {profile}", given)
+    given = spoken(slots=8, seed=SEEDS[2], **keyed("siphash")) | tables | {"text": text}
+    yield FormatExample("document", "a key and a seed", given)
+    yield from weight_cases()
+    yield from removal_cases()
     given = spoken(shingle="token:2", slots=8) | tables | {"tokens": words16([5, 2**64 - 1, 9])}
     yield FormatExample("document", "tokens", given)
 
@@ -211,5 +222,6 @@ FILES: Final[dict[str, Callable[[], Iterator[FormatExample]]]] = {
     "rings": ring_cases,
     "planes": vector_cases,
     "groups": group_cases,
+    "strips": strip_cases,
 }
 """File -> its examples, in their order."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from neardup.reference.text import DROPPED
+
 HOSTILE: Final[dict[str, str]] = {
     "nothing": "",
     "spaces alone": " \t\r\n\u00a0\u3000 ",
@@ -18,6 +20,8 @@ HOSTILE: Final[dict[str, str]] = {
     "runs of white space": "  a \t b\u2003\u2003c\u00a0 d\ufeffe ",
     "composed and decomposed": "caf\u00e9 cafe\u0301 CAFE\u0301 \u212b A\u030a \u00c5",
     "marks out of order": "a\u0323\u0307 a\u0307\u0323 q\u0307\u0323 \u1e0b\u0323 d\u0323\u0307",
+    "marks of which only the order is wrong": "a\u0305\u0334b x\u031a\u0316 a\u0334\u0305b",
+    "marks out of order at the beginning": "\u0301\u0323a",
     "marks without a letter": "\u0301 \u0301abc \u0301\u0301",
     "many marks": "z" + "\u0301\u0316\u0345\u05b0\u3099" * 8 + " end",
     "blocked composition": "a\u0310\u0301 a\u0310\u0301\u0323 a\u0301\u0310 \u0310a\u0301",
@@ -51,7 +55,14 @@ HOSTILE: Final[dict[str, str]] = {
     "look-alikes": "раураl ΑΒC ｈｅｌｌｏ ⅰⅴ ᴀʙᴄ 0O1l",
     "full width": "ＦＵＬＬ　ｗｉｄｔｈ！",
     "superscripts and fractions": "x² ½ ℃ № ㏒ ﷺ",
+    "edges of UTF-8": "a\x7fb a\x80b\u07ff \u0800 \uffff \U00010000 a\U00010000b \U0010ffff",
+    "edges of what is dropped": " ".join(
+        f"a{chr(code)}b"
+        for first, last in DROPPED["look-alikes"]
+        for code in (first - 1, first, last, last + 1)
+    ),
     "lone high surrogate": "a\ud800b",
+    "lone high surrogate at the end": "a b c\ud83d",
     "lone low surrogate": "\udc00",
     "surrogates in the wrong order": "\udc00\ud800 x",
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from struct import pack
 
@@ -234,17 +235,49 @@ def words(codes: list[int]) -> Iterator[str]:
         yield word
 
 
-def units(text: str, spec: Spec, stem: Callable[[str], str] = str) -> list[bytes]:
+def segmented(codes: list[int], segment: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    """Yield words as `words` does, but in unspaced scripts those that a segmenter finds.
+
+    Args:
+        codes: The code points of a normalised text.
+        segment: Cuts a run of characters of unspaced scripts, with their marks, into pieces.
+    """
+    shown = "".join(chr(code) if kind(code) != "D" else "" for code in codes)
+    of_kinds = "".join("M" if kind(ord(c)) == "A" else kind(ord(c)) for c in shown)
+    for found in re.finditer("S[SM]*|[^S]+", of_kinds):
+        part = shown[found.start() : found.end()]
+        if found[0][0] != "S":
+            yield from words([ord(c) for c in part])
+            continue
+        ends = set(accumulate(map(len, segment(part))))
+        word, at = "", 0
+        for char in words([ord(c) for c in part]):
+            if word and at in ends:
+                yield word
+                word = ""
+            word, at = word + char, at + len(char)
+        yield word
+
+
+def units(
+    text: str,
+    spec: Spec,
+    stem: Callable[[str], str] = str,
+    segment: Callable[[str], Sequence[str]] = tuple,
+) -> list[bytes]:
     """Return the units that shingles are made of; none only for a text with nothing visible.
 
     Args:
         text: The text.
         spec: The specification.
         stem: Returns the stem of a word, if the specification has stems.
+        segment: Cuts a run of an unspaced script, if the specification has a segmenter; by default
+            character by character.
     """
     codes = normalise(text, spec.profile)
     if spec.unit == "word":
-        found = list(map(stem, words(codes))) or [whole(codes)]
+        cut = segmented(codes, segment) if spec.segment else words(codes)
+        found = list(map(stem, cut)) or [whole(codes)]
     elif spec.unit == "char":
         found = list(whole(codes))
     else:

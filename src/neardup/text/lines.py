@@ -120,7 +120,7 @@ Lines = NDArray[np.uint64]
 
 def hash_lines(texts: pa.Array, spec: Spec, key: Key | None = None) -> Ragged:
     """Return the hashes that identify the lines of each text: those of the unit `line`."""
-    return hash_units(texts, replace(spec, unit="line", size=1, stem=""), key)
+    return hash_units(texts, replace(spec, unit="line", size=1, stem="", segment=""), key)
 
 
 def ignore_lines(texts: pa.Array, ignored: Lines, spec: Spec, key: Key | None = None) -> pa.Array:

@@ -21,6 +21,7 @@ from neardup.keys import Key, make_hasher
 from neardup.spec import UNIFYING, Spec
 from neardup.text.arrays import Ragged, view_integers, view_strings
 from neardup.text.characters import character_table, normalise_texts
+from neardup.text.segments import segment_units, segment_words
 from neardup.text.stems import WordTexts, stem_units
 
 Integers = NDArray[np.int64]
@@ -80,9 +81,12 @@ def hash_units(documents: pa.Array, spec: Spec, key: Key | None = None) -> Ragge
                 hasher,
             )
         )
-        if not spec.stem:
-            return units
-        return stem_units(units, WordTexts.of(texts, spec.profile), spec.stem, hasher)
+        if spec.segment:
+            words = segment_words(texts, spec.profile)
+            units = segment_units(words, units, hasher)
+        elif spec.stem:
+            words = WordTexts.of(texts, spec.profile)
+        return stem_units(units, words, spec.stem, hasher) if spec.stem else units
     per_char = spec.unit == "char"
     return Ragged(
         *kernels.squeezed_units(

@@ -64,7 +64,7 @@ QUESTIONS = {
     ),
     "weights": ({"sketch": "weighted", "weights": "tf-idf"}, {}),
     "the usual": ({}, {}),
-    "sketches": ({}, {"save_sketches": True}),
+    "sketches": ({}, {"save_sketches": "parquet"}),
     "lines": ({"strip": "lines:20%"}, {}),
     "numbers": ({"distinguish": "numbers"}, {}),
 }

@@ -89,6 +89,21 @@ def test_frames_with_documents_of_several_rows(spark: Any, tmp_path: Path, case:
             result.annotate()
 
 
+@pytest.mark.parametrize("kind", ["float", full("double")])
+def test_numbers_that_spark_takes_for_equal_are_one_document(spark: Any, kind: str) -> None:
+    data = [(0.0, "a b c d"), (-0.0, "e f g h"), (0.1, "A B C D"), (0.5, "e f g h a b c d")]
+    df = spark.createDataFrame(data, f"doc {kind}, text string")
+    with neardup.spark.dedup(df, merge_rows="doc", shingle="word:4", threshold=0.1) as result:
+        names = sorted(row["id"] for row in result.clusters.collect())
+        assert names == [0.0]
+        removed = {round(row["id"], 6): row["witness"] for row in result.removed.collect()}
+        assert removed == {0.1: 0.0, 0.5: 0.0}
+        assert sorted(row["text"] for row in result.kept.collect()) == ["a b c d", "e f g h"]
+        run = result._run
+        stored = pq.read_table(run.folder / "run" / "removed.parquet").column("id")
+        assert stored.to_pylist() == ["0.1", "0.5"]
+
+
 def test_frames_of_rows_without_a_document_are_refused(spark: Any) -> None:
     df = spark.createDataFrame([(1, "a"), (1, "b"), (None, "c")], "doc int, text string")
     with pytest.raises(UsageError, match="1 rows have no id"):

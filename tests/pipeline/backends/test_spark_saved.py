@@ -78,8 +78,9 @@ def test_a_saved_run_over_a_frame_makes_the_index_of_one_over_files(
     some, options = rows(), batch_engine.SMALL | OPTIONS[case]
     if case == "weights":
         options = {"shingle": "word:2", "threshold": 0.5, **OPTIONS[case]}
+    form: Any = "parquet" if case == "estimates" else True
     local, saved = local_run(tmp_path, some, options), tmp_path / "saved"
-    with neardup.spark.dedup(frame(spark, some), id="id", save_sketches=True, **options) as result:
+    with neardup.spark.dedup(frame(spark, some), id="id", save_sketches=form, **options) as result:
         found = sorted(tuple(row[name] for name in NAMES) for row in result.removed.collect())
         if case == "lines":
             assert "1 line ignored" in result.summary()
@@ -97,6 +98,9 @@ def test_a_saved_run_over_a_frame_makes_the_index_of_one_over_files(
     assert answers(tmp_path / "index of saved", some, groups) == answers(
         tmp_path / "index of local", some, groups
     )
+    if form == "parquet":
+        read = spark.read.parquet(str(saved / "sketches" / "*.parquet"))
+        assert read.where("kept").count() == loaded[1].kept
     page = (saved / "report.html").read_text()
     assert "saved: neardup report" in page
     record = json.loads((saved / "run.json").read_bytes())
@@ -112,6 +116,21 @@ def test_a_frame_without_saved_sketches_is_no_index(spark: Any, tmp_path: Path) 
         load_sketches(tmp_path / "saved", tmp_path / "index", {})
 
 
+def test_copies_of_an_earlier_frame_are_left_out_of_an_index(spark: Any, tmp_path: Path) -> None:
+    """They have no witness among the documents that are loaded."""
+    texts = {"a": "one two three four", "b": "one two three four", "c": "five six seven eight"}
+    rows = [(name, text, "g") for name, text in texts.items()]
+    earlier = spark.createDataFrame([("e", texts["a"], "g")], "id string, text string, lang string")
+    df = spark.createDataFrame([*rows, ("d", texts["c"], "g")], earlier.schema)
+    given = {"id": "id", "against": earlier, "save_sketches": True}
+    with neardup.spark.dedup(df, **given) as result:
+        removed = {row["id"]: row["witness"] for row in result.removed.collect()}
+        assert removed == {"a": "e", "b": "e", "d": "c"}
+        result.save(tmp_path / "saved")
+    loaded = load_sketches(tmp_path / "saved", tmp_path / "index", {})
+    assert (loaded.documents, loaded.kept, loaded.left_out) == (1, 1, 3)
+
+
 @pytest.mark.parametrize("case", ["lines", full("weights")])
 def test_saved_sketches_behind_urls_make_the_index_of_a_run_over_files(
     spark: Any, tmp_path: Path, case: str
@@ -123,7 +142,8 @@ def test_saved_sketches_behind_urls_make_the_index_of_a_run_over_files(
     source.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
     flags = [f"--{name}={value}" for name, value in asked.items()]
     ran = run_neardup(
-        *("dedup", source.as_uri(), "-o", out.as_uri(), "--engine", "spark", "--save-sketches"),
+        *("dedup", source.as_uri(), "-o", out.as_uri(), "--engine", "spark"),
+        "--save-sketches=parquet" if case == "lines" else "--save-sketches",
         *("--shingle", "word:2", "--threshold", "0.5", "-q", *flags),
     )
     assert ran.code == 0, ran.err

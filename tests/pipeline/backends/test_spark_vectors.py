@@ -24,6 +24,7 @@ ROLES: dict[str, batch_engine.Row] = {
     "alone": {"vectors": "the.v", "cosine": 0.9},
     "also": {"also": "the.v:0.9", "limit": 2, **batch_engine.SMALL},
     "unless": {"unless": "the.v:0.2", **batch_engine.SMALL},
+    "alone, chains": {"vectors": "the.v", "cosine": 0.9, "cluster": "components"},
 }
 BAD = {
     3: (None, "vector is null"),
@@ -73,12 +74,19 @@ def fields_of(found: Any, *names: str) -> list[tuple[Any, ...]]:
         ("unless", "array<double>"),
         full("alone", "array<float>"),
         full("also", "array<double>"),
+        full("alone, chains", "array<double>"),
     ],
 )
 def test_frames_with_vectors_get_the_answer_in_memory(spark: Any, role: str, kind: str) -> None:
     some, options = rows(), ROLES[role]
     want = neardup.dedup(pa.Table.from_pylist(some), id="my id", **options)
-    names = ["id", "witness", "similarity", "exact", *(["cosine", "by"] if role != "alone" else [])]
+    names = [
+        "id",
+        "witness",
+        "similarity",
+        "exact",
+        *(["cosine", "by"] if "alone" not in role else []),
+    ]
     with neardup.spark.dedup(frame(spark, some, kind), id="my id", **options) as result:
         assert result.removed.columns == names
         assert listed(result.removed) == fields_of(want.removed, *names)

@@ -161,8 +161,8 @@ class DataFrameInput:
     def _require_ids(self, folder: Path) -> None:
         """Raise UsageError unless every document has an id, its own or that of its rows."""
         documents = read_parquet(self.frame.sparkSession, folder)
-        contents = [name for name in ("text", "vectors") if name in documents.columns]
-        usable = " AND ".join(f"{name} IS NOT NULL" for name in contents)
+        contents = {"text": not self.columns.textless, "vectors": bool(self.columns.vectors)}
+        usable = " AND ".join(f"{name} IS NOT NULL" for name in contents if contents[name])
         missing = documents.where(f"id IS NULL AND {usable}").count()
         require_ids(missing, None if self.columns.merges_rows else self.ids(folder))
 
@@ -317,7 +317,8 @@ class DataFrameRun:
         with hold_signals() as obey:
             shown = InterruptibleProgress(self.progress, obey)
             finished = find_near_duplicates(job, run, shown, clock)
-        finished.record["parameters"]["against"] = []
+        names = [] if self.earlier is None else [self.earlier.called.name]
+        finished.record["parameters"]["against"] = names
         return finished
 
     @property

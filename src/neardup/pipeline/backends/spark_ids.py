@@ -44,7 +44,8 @@ def ids_to_strings(ids: Column, kind: DataType) -> Column:
     if isinstance(kind, BinaryType):
         return sql.lower(sql.hex(ids))
     if isinstance(kind, FractionalType) and not isinstance(kind, DecimalType):
-        ids = sql.when(ids == 0, sql.lit(0.0)).otherwise(ids)  # Spark joins 0.0 with -0.0
+        # Spark joins 0.0 with -0.0.
+        ids = sql.when(ids == 0, sql.lit(0.0).cast(kind)).otherwise(ids)
     # Twice a year a local time is ambiguous.
     return (sql.unix_micros(ids) if isinstance(kind, TimestampType) else ids).cast("string")
 

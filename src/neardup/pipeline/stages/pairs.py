@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from neardup import kernels
 from neardup.cluster import BUCKET_CAP
 from neardup.formats import tables
-from neardup.formats.tables import TableWriter
+from neardup.formats.tables import TableWriter, to_arrow
 from neardup.pipeline.budget import Budget
 from neardup.pipeline.catalogue import Catalogue
 from neardup.pipeline.job import Job
@@ -19,10 +20,12 @@ from neardup.pipeline.sorting import PAIRS_AT_ONCE, Sorter, split_pairs
 from neardup.pipeline.stages.band import BucketFiles
 from neardup.pipeline.stages.compare import LexicalComparer, PairComparer
 from neardup.pipeline.stages.rank import RankedDocuments
+from neardup.pipeline.stages.tables import spread_to_known
 from neardup.runtime import Progress
 
 Integers = NDArray[np.int64]
-PairColumns = tuple[Integers, Integers, NDArray[np.float64]]
+PairColumns = tuple[NDArray[Any], ...]
+"""Two documents of each pair, their similarity, and with two signals their cosine."""
 
 MOST_WRITTEN = 100_000_000
 """Ten times those in memory: they are sorted and written on disk."""
@@ -42,27 +45,32 @@ def write_pairs(
     """Write pairs.parquet; return how many pairs are in it, and how many beyond the limit."""
     progress.stage("pairing", len(ranked.state), "documents")
     copies, ends = _group_by_leader(ranked)
-    found = Sorter(folder / "found", job.budget.share(4), carries=True)
+    found = [Sorter(folder / "found", job.budget.share(4), carries=True)]
+    if job.options.has_two_signals:
+        found.append(Sorter(folder / "found-cosines", job.budget.share(4), carries=True))
     total = written = 0
-    for leaders in _compare_leaders(job, folder, ranked, buckets, compare, ends):
+    for left, right, *numbers in _compare_leaders(job, folder, ranked, buckets, compare, ends):
         count, first, room = 1, 0, MOST_WRITTEN - written
         while first < count:
-            a, b, similarity, count = kernels.spread_pairs(
-                *leaders, copies, ends, first, min(PAIRS_AT_ONCE, room - first)
-            )
-            a, b = ranked.ranking.documents(a), ranked.ranking.documents(b)
-            keys = np.minimum(a, b) << 32 | np.maximum(a, b)
-            found.add(keys.view(np.uint64), similarity)
+            most, begin = min(PAIRS_AT_ONCE, room - first), first
+            for sorter, values in zip(found, numbers, strict=True):
+                a, b, spread, count = kernels.spread_pairs(
+                    left, right, values, copies, ends, begin, most
+                )
+                a, b = ranked.ranking.documents(a), ranked.ranking.documents(b)
+                keys = np.minimum(a, b) << 32 | np.maximum(a, b)
+                sorter.add(keys.view(np.uint64), spread)
             first += len(a)
             if first == room:
                 break
         total, written = total + count, written + first
     _write_table(folder / "pairs.parquet", catalogue, found)
-    found.close()
+    for sorter in found:
+        sorter.close()
     if total > written:
         progress.say(
-            f"pairs.parquet has {written:,} of {total:,} similar pairs, which is the most: a higher "
-            "threshold has fewer"
+            f"pairs.parquet has {written:,} of {total:,} similar pairs, which is the most: a "
+            "higher threshold has fewer"
         )
     capped = sum(int(np.count_nonzero(batch.sizes > BUCKET_CAP)) for batch in buckets)
     return {
@@ -73,20 +81,31 @@ def write_pairs(
     }
 
 
-def _write_table(path: Path, catalogue: Catalogue, pairs: Sorter) -> None:
-    """Write the pairs of documents, with their similarities."""
-    with TableWriter(path, tables.PAIRS) as table:
-        for keys, values in pairs:
+def _write_table(path: Path, catalogue: Catalogue, found: list[Sorter]) -> None:
+    """Write the pairs of documents, with their similarities; with two signals their cosines, too.
+
+    Args:
+        path: The file.
+        catalogue: The names of the documents.
+        found: The pairs with their similarities, and the same pairs with their cosines.
+    """
+    schema = tables.PAIRS if len(found) == 1 else tables.PAIRS_WITH_COSINE
+    with TableWriter(path, schema) as table:
+        for (keys, values), *others in zip(*found, strict=True):
             assert values is not None  # noqa: S101
             for start in range(0, len(keys), NAMED_AT_ONCE):
-                part = keys[start : start + NAMED_AT_ONCE].view(np.int64)
-                table.add(
-                    {
-                        "a": catalogue.names(part >> 32),
-                        "b": catalogue.names(part & 0xFFFFFFFF),
-                        "similarity": values[start : start + NAMED_AT_ONCE],
-                    }
-                )
+                some = slice(start, start + NAMED_AT_ONCE)
+                part = keys[some].view(np.int64)
+                columns = {
+                    "a": catalogue.names(part >> 32),
+                    "b": catalogue.names(part & 0xFFFFFFFF),
+                    "similarity": values[some],
+                }
+                for _, cosines in others:
+                    assert cosines is not None  # noqa: S101
+                    known = ~np.isnan(cosines[some])
+                    columns["cosine"] = spread_to_known(known, to_arrow(cosines[some][known]))
+                table.add(columns)
 
 
 def _group_by_leader(ranked: RankedDocuments) -> tuple[Integers, Integers]:
@@ -111,9 +130,10 @@ def _compare_leaders(
     ends: Integers,
 ) -> Iterator[PairColumns]:
     """Yield the similar pairs of documents that are no copies; first, those with copies, as a pair
-    of their own."""
-    copied = np.flatnonzero(np.diff(ends) > 1)
-    yield copied, copied, np.ones(len(copied))
+    of their own. With two signals also their cosines, NaN of identical documents."""
+    copied, two = np.flatnonzero(np.diff(ends) > 1), job.options.has_two_signals
+    ones = np.ones(len(copied))
+    yield (copied, copied, ones, np.full(len(copied), np.nan)) if two else (copied, copied, ones)
     own_roots = np.arange(len(ranked.state), dtype=np.uint32)
     for pairs in pair_members(
         buckets,
@@ -129,7 +149,11 @@ def _compare_leaders(
         left, right = split_pairs(pairs)
         similar = compare(left, right)
         enough = similar >= 0.0
-        yield left[enough], right[enough], similar[enough]
+        left, right, similar = left[enough], right[enough], similar[enough]
+        if two:
+            yield left, right, similar, compare.numbers(left, right)[:, 1].copy()
+        else:
+            yield left, right, similar
 
 
 def pair_members(

@@ -6,7 +6,7 @@ import java.util.Base64;
 import java.util.HexFormat;
 import java.util.Optional;
 
-/** The sketch of a text: a MinHash signature, and usually the hash of its content. It is constant. */
+/** The sketch of a text: a MinHash signature, and usually the hash of its content. Constant. */
 public final class Sketch {
     private static final byte[] MAGIC = "nds1".getBytes(StandardCharsets.US_ASCII);
     private static final int HEAD = 8;
@@ -66,7 +66,7 @@ public final class Sketch {
         return slots.clone();
     }
 
-    /** Returns the content hash, 32 hexadecimal digits; nothing for a sketch of bytes or a union. */
+    /** Returns the content hash, 32 hexadecimal digits; nothing for one of bytes or a union. */
     public Optional<String> content() {
         if (content == null) {
             return Optional.empty();
@@ -134,8 +134,8 @@ public final class Sketch {
             needed += (long) table[0] * table[1];
         }
         if (needed > slots.length) {
-            throw new IllegalArgumentException("the bands need " + needed + " slots, the sketch has "
-                    + slots.length + ": use fewer bands or rows");
+            throw new IllegalArgumentException("the bands need " + needed
+                    + " slots, the sketch has " + slots.length + ": use fewer bands or rows");
         }
         byte[] bytes = new byte[4 * slots.length];
         write(slots, bytes, 0);
@@ -166,7 +166,7 @@ public final class Sketch {
         return new Sketch(spec, least, null);
     }
 
-    /** Returns the sketch as bytes, as {@code MinHash} or {@code BBitMinHash} of neardup reads them. */
+    /** Returns the sketch as bytes, for {@code MinHash} or {@code BBitMinHash} in Python. */
     public byte[] toBytes() {
         byte[] text = spec.canonical().getBytes(StandardCharsets.US_ASCII);
         int at = HEAD + text.length;

@@ -38,7 +38,8 @@ public final class Sketcher {
         if (!spec.key().equals(key == null ? "" : key.id())) {
             throw new IllegalArgumentException(spec.key().isEmpty()
                     ? "the specification has no key: use it without one, or Spec.withKey"
-                    : "the specification has the key with the id " + spec.key() + ": give that one");
+                    : "the specification has the key with the id " + spec.key()
+                            + ": give that one");
         }
         this.spec = spec;
         this.key = key;

@@ -111,7 +111,8 @@ public record Spec(Profile profile, Unit unit, int size, long seed, int slots, i
         return String.format(Locale.ROOT, "{\"bits\":%d,\"family\":\"affine32\",%s,"
                 + "\"profile\":\"%s\",\"seed\":%s,\"size\":%d,\"sketch\":\"minhash\",\"slots\":%d,"
                 + "\"unicode\":\"%s\",\"unit\":\"%s\",\"version\":1}", bits,
-                key.isEmpty() ? "\"hash\":\"xxh64\"" : "\"hash\":\"siphash\",\"key\":\"" + key + '"',
+                key.isEmpty() ? "\"hash\":\"xxh64\""
+                        : "\"hash\":\"siphash\",\"key\":\"" + key + '"',
                 profile.label(), Long.toUnsignedString(seed), size, slots, UnicodeData.VERSION,
                 unit.label());
     }

@@ -59,7 +59,8 @@ final class Xxh3 {
         long acc = length * Xxh64.P1;
         if (length <= 128) {
             for (int i = (length - 1) / 32; i >= 0; i--) {
-                acc += mixed(data, 16 * i, 32 * i) + mixed(data, length - 16 * (i + 1), 32 * i + 16);
+                acc += mixed(data, 16 * i, 32 * i);
+                acc += mixed(data, length - 16 * (i + 1), 32 * i + 16);
             }
             return avalanche(acc);
         }

@@ -14,7 +14,7 @@ import javax.tools.ToolProvider;
 
 /**
  * Checks that the vectors find changed rules: {@code java neardup.MutantCheck CLASSES VECTORS
- * MUTANTS} compiles the sources of each folder in MUTANTS, puts them in front of CLASSES, and prints
+ * MUTANTS} compiles the sources of each folder in MUTANTS, puts them before CLASSES, and prints
  * how many values of the vectors are wrong with them.
  */
 public final class MutantCheck {

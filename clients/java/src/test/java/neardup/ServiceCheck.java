@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Asks a service: {@code java neardup.ServiceCheck ADDRESS KEY [SECRET]} reads requests from standard input,
- * a JSON object a line, and prints an answer for each.
+ * Asks a service: {@code java neardup.ServiceCheck ADDRESS KEY [SECRET]} reads requests from
+ * standard input, a JSON object a line, and prints an answer for each.
  */
 public final class ServiceCheck {
     public static void main(String[] arguments) throws Exception {
