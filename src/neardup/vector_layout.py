@@ -250,8 +250,8 @@ def read_centre(name: str, dimension: int) -> NDArray[np.int16]:
     is_vector = getattr(values, "shape", None) == (dimension,)
     if not is_vector or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         raise UsageError(
-            f"--centre {name}: it must have {dimension} numbers, as the vectors have: give the "
-            "mean of vectors of length 1"
+            f"--centre {name}: it must have {dimension} finite numbers, as many as the vectors: "
+            "give the mean of vectors of length 1"
         )
     return quantise_centre(values.astype(np.float64))
 

@@ -167,6 +167,7 @@ def test_query_of_vectors_alone_needs_no_text(tmp_path: Path) -> None:
     rows = [{"id": "a", "v": EAST}, {"id": "b", "v": NORTH}]
     given, index = write_jsonl(tmp_path / "in.jsonl", rows), tmp_path / "ix"
     assert neardup("index", "build", index, given, "--vectors", "v", "--cosine", "0.9").code == 0
+    assert "is no list of numbers" in neardup("query", index, "--vector", "[" * 20_000).err
     out = neardup("query", index, "--vector", "[0.1, 1, 0]").out
     assert out == "duplicate of b, cosine 0.9950, cluster 2\n"
     assert "lower --cosine" in neardup("query", index, "--vector", "[0, 0, 1]", "--similar", 1).out

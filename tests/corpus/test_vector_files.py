@@ -69,6 +69,7 @@ def test_numbers_of_other_byte_order_round_as_others_do(tmp_path: Path) -> None:
     [
         (np.ones(3), r"float64 of shape \(3,\)"),
         (np.ones((2, 2, 2)), "of shape"),
+        (np.ones((2, 0)), "rows without numbers"),
         (np.array([["a"]]), "<U1 of shape"),
         (np.ones((2, 2), bool), "bool of shape"),
         (np.ones((2, 2), complex), "complex128 of shape"),

@@ -211,6 +211,14 @@ def test_bad_options_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_centre_with_a_nan_is_refused_for_that(inputs: list[Path], tmp_path: Path) -> None:
+    np.save(tmp_path / "nan.npy", np.full(DIMENSION, np.nan))
+    ran = neardup(
+        "dedup", *inputs, "-o", tmp_path / "out", *ALONE, "--centre", tmp_path / "nan.npy"
+    )
+    refused(ran, 2, f"{DIMENSION} finite numbers")
+
+
 def test_centre_beside_an_earlier_run_is_that_of_the_run(
     inputs: list[Path], tmp_path: Path
 ) -> None:

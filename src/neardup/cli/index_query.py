@@ -153,7 +153,7 @@ def _parse_vector(index: Index, given: str | None) -> list[Any] | None:
         return None
     try:
         numbers = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         numbers = None
     if not isinstance(numbers, list):
         raise UsageError("--vector is no list of numbers: write it as '[0.1, 0.2, 0.3]'")

@@ -71,6 +71,8 @@ class VectorFile:
             raise _not_a_matrix(path, f"{matrix.dtype} of shape {matrix.shape}")
         if not matrix.flags.c_contiguous:
             raise _not_a_matrix(path, "stored by columns")
+        if not matrix.shape[1]:
+            raise _not_a_matrix(path, "rows without numbers")
         if matrix.shape[1] > MOST_NUMBERS:
             raise _not_a_matrix(path, f"rows of more than {MOST_NUMBERS:,} numbers")
         if matrix.offset + matrix.nbytes != status.st_size:
