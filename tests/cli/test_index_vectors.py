@@ -182,6 +182,7 @@ def test_query_of_vectors_alone_needs_no_text(tmp_path: Path) -> None:
         (("index", "add", "IX", "IN", "--also", "v:0.8"), ["cosine 0.9, not 0.8"]),
         (("index", "add", "IX", "IN", "--also", "w:0.9"), ["vectors v, not w"]),
         (("index", "add", "IX", "BARE"), ["no column 'v'", "--also"]),
+        (("index", "convert", "IX", "--bits", "8"), ["index convert is not supported"]),
         (("index", "build", "NEW", "BARE", "--also", "w:0.9"), ["no column 'w'"]),
         (("index", "build", "NEW", "IN", "--also", "text:0.9"), ["no document has a vector"]),
         (("index", "build", "NEW", "IN", "--cosine", "0.9"), ["--vectors"]),

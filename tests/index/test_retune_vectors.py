@@ -100,7 +100,7 @@ def test_decisions_are_those_of_a_fresh_index(
     ("asked", "change", "message"),
     [
         (ALSO, {"cosine": 0.8}, "give planes, too, in bands of fewer than 4"),
-        (ALSO, {"planes": "100x10"}, "more planes than the 64 .* build another index"),
+        (ALSO, {"planes": "100x10"}, "more planes than the 64 .*neardup index reindex"),
         (ALSO, {"cosine": 2}, "at most 1"),
         (ALSO, {"cosine": 0.9}, "already"),
         (ALONE, {"threshold": 0.95}, "about texts"),

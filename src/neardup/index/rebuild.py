@@ -343,7 +343,7 @@ def convert(path: str | Path, bits: int, *, progress: Progress = SILENT) -> Conv
 def narrow_settings(current: IndexSettings, bits: int) -> IndexSettings:
     """Return the settings with slots of `bits` bits."""
     spec = current.options.spec
-    require_texts_alone(current.options, "narrowing slots", "build another index")
+    require_texts_alone(current.options, "neardup index convert", "build another index")
     narrowed = replace(spec, bits=bits)
     if spec.narrow:
         raise ParameterError(

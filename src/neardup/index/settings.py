@@ -204,7 +204,7 @@ def _require_planes(spec: Spec, signal: VectorSignal) -> None:
     if signal.planes is not None and signal.planes.bits > spec.planes:
         raise ParameterError(
             f"{signal.planes} are more planes than the {spec.planes:,} that vectors were sketched "
-            "by: give fewer, or build another index"
+            "by: give fewer, or index them anew (neardup index reindex)"
         )
 
 
