@@ -19,7 +19,7 @@ SETS_KIND = "sets"
 SET_BLOCK_BYTES = 4 << 20
 SHORT_ROW = 48
 """Rows up to this length are sorted faster by insertion."""
-READ_GAP = 1 << 16
+READ_GAP = 1 << 14
 """Rows of a file with at most this many bytes between them are read at once."""
 
 Integers = NDArray[np.int64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -55,6 +56,26 @@ def compare_sets(
 
     parts = map_in_order(range(0, len(left), PAIRS_PER_CALL), compare_from, threads)
     return np.concatenate([np.empty(0), *(part for _, part in parts)])
+
+
+def order_by_place(left: Integers, right: Integers, step: int) -> Integers:
+    """Return an order in which `step` pairs after one another are of few ranges of documents.
+
+    So are the parts of files that they are read from.
+
+    Args:
+        left: A document of each pair.
+        right: The other one.
+        step: How many pairs are read together.
+    """
+    tiles = math.isqrt(2 * len(left) // step) + 1
+    if tiles == 1:
+        return np.arange(len(left))
+    tile = np.zeros(len(left), np.int64)
+    for side in (left, right):
+        first, last = int(side.min()), int(side.max())
+        tile = tile * tiles + (side - first) * tiles // (last - first + 1)
+    return np.argsort(tile, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -124,17 +145,25 @@ class PairComparer:
         threads = self._job.workers
         if self._fits:
             return compare_sets(*self._all_sets, left, right, least, threads)
-        per_pair = BYTES_PER_PAIR + 4 * self._factor * self._sets.size // max(len(self._sets), 1)
-        room = self._job.budget.share(2)
-        room = room if self._screen is None else min(room, READ_AT_ONCE)
-        step = max(room // per_pair, 1)
+        step = self._pairs_at_once()
+        order = order_by_place(left, right, step)
         items = [
-            (left[start : start + step], right[start : start + step])
-            for start in range(0, len(left), step)
+            (left[chosen], right[chosen])
+            for chosen in (order[start : start + step] for start in range(0, len(left), step))
         ]
         work = replace(self._work, least=least)
         parts = self._job.backend.run(work, items, threads, self._advance)
-        return np.concatenate([np.empty(0), *parts])
+        similarity = np.empty(len(left))
+        similarity[order] = np.concatenate([np.empty(0), *parts])
+        return similarity
+
+    def _pairs_at_once(self) -> int:
+        """Return how many pairs have sets that fit into memory, if each is of two documents."""
+        each = self._factor * self._sets.size // max(len(self._sets), 1)
+        room = self._job.budget.share(2)
+        if self._screen is not None:
+            room = min(room, READ_AT_ONCE)
+        return max(room // (BYTES_PER_PAIR + 4 * each), 1)
 
     def forget(self) -> None:
         """Drop the sets in memory; they are read again if they are needed."""
@@ -218,7 +247,7 @@ def _make_screen(job: Job, sets: CandidateSets | MergedSets) -> VectorScreen | N
     if signal is None or options.verify != "exact" or options.exact_measure.compares != VECTORS:
         return None
     dimension = options.spec.dimension
-    return VectorScreen.of(sets, dimension, signal.threshold, job.budget.share(3), job.workers)
+    return VectorScreen.of(sets, dimension, signal.threshold, job.budget.share(2), job.workers)
 
 
 def _memory_factor(options: Options) -> int:
