@@ -241,8 +241,9 @@ class LocalRun:
     @property
     def _deciding(self) -> float:
         load, sets = self.workload, self.set_bytes
+        meeting = load.members - load.buckets
         if self.options.spec.of_vectors:  # codes of them are in memory, and vectors of some pairs
             codes = MOST_NUMBERS * self.sla.documents * load.candidates
-            sets = min(sets, codes + READ_AT_ONCE)
-        pairs = A_COMPARED * self._sorted_pairs + A_MEETING * (load.members - load.buckets)
+            sets, meeting = min(sets, codes + READ_AT_ONCE), SHARE_LEFT * meeting
+        pairs = A_COMPARED * self._sorted_pairs + A_MEETING * meeting
         return sets + self.sla.documents * (A_DOCUMENT + A_SET * load.candidates + pairs)

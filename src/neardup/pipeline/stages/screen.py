@@ -28,8 +28,8 @@ CODES = 32
 """A code has a multiple of so many numbers, as the kernel compares them."""
 MOST_NUMBERS = 128
 """Numbers of a code: two lines of a processor's cache, of which the first is mostly enough."""
-SHARE_LEFT = 0.1
-"""About the share of the pairs that planes find, and codes don't rule out: 0.05 to 0.1 on words."""
+SHARE_LEFT = 0.05
+"""About the share of the pairs that planes find, and codes don't rule out; measured."""
 LARGEST = 127
 READ_AT_ONCE = 16 << 20
 """Bytes of vectors in float64 that a thread makes codes of."""
