@@ -1,6 +1,6 @@
 """Libraries that find similar vectors: all pairs of at least a cosine, from a matrix on disk.
 
-    python -m peers.vector_indexes TOOL VECTORS.npy COSINE OUT.npy [--effort N]
+    python -m peers.vector_indexes TOOL VECTORS.npy COSINE OUT.npy [--effort N] [--most-seconds N]
 
 The clock runs from the file on disk to the pairs on disk: reading, dividing by lengths, building
 and searching. What is found is verified by nobody: it is the tool's own cosine.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -112,7 +113,9 @@ def main() -> None:
     parser.add_argument("cosine", type=float)
     parser.add_argument("out")
     parser.add_argument("--effort", type=int)
+    parser.add_argument("--most-seconds", type=int, default=0, help="then it is ended")
     args = parser.parse_args()
+    signal.alarm(args.most_seconds)  # ends the process, also inside of a library
     find, package, usual = TOOLS[args.tool]
     effort = args.effort or usual
     faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))

@@ -34,13 +34,13 @@ MEANING: Final = {
     "unicode": "texts are normalised by different Unicode tables",
     "version": "the versions of the format differ",
     "strip": "different parts of a text are compared",
-    "mask": "different parts of a text are replaced by placeholders",
-    "stem": "words are compared by the stems of different languages or versions",
-    "segment": "words of scripts without spaces are cut differently",
     "ignored": "different lines are ignored",
     "key": "words are hashed with different keys",
     "weights": "shingles have different weights",
     "vectors": "vectors have other dimensions, planes or centres",
+    "mask": "different parts of a text are replaced by placeholders",
+    "stem": "words are compared by the stems of different languages or versions",
+    "segment": "words of scripts without spaces are cut differently",
 }
 """Field of a specification -> what a difference means."""
 

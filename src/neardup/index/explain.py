@@ -73,8 +73,11 @@ class Explanation:
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """All fields, for JSON."""
-        return asdict(self)
+        """All fields, for JSON; without vectors none about them."""
+        said = asdict(self)
+        if not self.numbers:
+            del said["numbers"], said["of_vectors"]
+        return said
 
     def __str__(self) -> str:
         return "\n".join(map(make_printable, self._lines()))

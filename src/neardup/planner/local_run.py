@@ -16,7 +16,9 @@ from neardup.options import Options
 from neardup.pipeline.budget import LEAST, Budget
 from neardup.pipeline.sketch_files import BLOCK_ROWS, SignatureStorage
 from neardup.pipeline.stages.band import BYTES_PER_HELD_KEY, BYTES_PER_KEY
+from neardup.pipeline.stages.compare import READ_AT_ONCE
 from neardup.pipeline.stages.rank import BYTES_PER_HASH, count_slice_bits
+from neardup.pipeline.stages.screen import MOST_NUMBERS, SHARE_LEFT
 from neardup.planner.costs import MB, Costs
 from neardup.planner.requirements import Sla
 from neardup.planner.workload import Workload
@@ -131,7 +133,7 @@ class LocalRun:
                 deciding + self.compare_work / cores,
                 deciding + self.compare_work,
                 buckets + self.set_bytes,
-                count * A_PAIR * (load.compared + load.removed),
+                count * A_PAIR * (self._sorted_pairs + load.removed),
                 self._memory("decide"),
             ),
             self._stage(
@@ -151,6 +153,13 @@ class LocalRun:
         costs, load, spec = self.costs, self.workload, self.options.spec
         each = costs.cosine * spec.dimension + (0.0 if spec.of_vectors else costs.compare)
         return self.sla.documents * load.compared * each
+
+    @property
+    def _sorted_pairs(self) -> float:
+        """The pairs of a document that are sorted and compared: codes rule out most of vectors."""
+        load = self.workload
+        ruled_out = 1.0 - SHARE_LEFT if self.options.spec.of_vectors else 0.0
+        return load.compared - ruled_out * load.met_by_planes
 
     @property
     def _vector_work(self) -> float:
@@ -231,6 +240,10 @@ class LocalRun:
 
     @property
     def _deciding(self) -> float:
-        load = self.workload
-        pairs = A_COMPARED * load.compared + A_MEETING * (load.members - load.buckets)
-        return self.set_bytes + self.sla.documents * (A_DOCUMENT + A_SET * load.candidates + pairs)
+        load, sets = self.workload, self.set_bytes
+        meeting = load.members - load.buckets
+        if self.options.spec.of_vectors:  # codes of them are in memory, and vectors of some pairs
+            codes = MOST_NUMBERS * self.sla.documents * load.candidates
+            sets, meeting = min(sets, codes + READ_AT_ONCE), SHARE_LEFT * meeting
+        pairs = A_COMPARED * self._sorted_pairs + A_MEETING * meeting
+        return sets + self.sla.documents * (A_DOCUMENT + A_SET * load.candidates + pairs)

@@ -159,9 +159,10 @@ async def explain(request: ServiceRequest, body: Annotated[ExplainRequest, Body(
     text, vector = body.text, body.vector if isinstance(body, CheckVector) else None
     group = body.within
     request.charge(1)
-    return JsonResponse(
-        await request.read(lambda index: index.explain(text, vector=vector, within=group))
+    explained = await request.read(
+        lambda index: index.explain(text, vector=vector, within=group).as_dict
     )
+    return JsonResponse(explained)
 
 
 async def add_stream(

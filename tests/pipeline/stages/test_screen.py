@@ -18,6 +18,7 @@ from support.strategies import examples
 
 from neardup import apply_decisions, kernels
 from neardup.decisions import Decision
+from neardup.kernels import signals
 from neardup.pipeline.set_files import CandidateSets
 from neardup.pipeline.stages import screen
 from neardup.pipeline.stages.screen import VectorScreen, encode, find_directions
@@ -123,6 +124,11 @@ def test_kernel_equals_its_twin() -> None:
     assert 0.2 < twin.mean() < 0.8
     found = kernels.near_codes(codes, errors, rows, 0.001, farthest, left, right)
     assert found.tolist() == twin.tolist()
+
+
+def test_codes_are_as_long_as_the_kernel_compares_them() -> None:
+    assert screen.CODES == signals.CODES
+    assert screen.MOST_NUMBERS % signals.CODES == 0
 
 
 def test_directions_are_at_right_angles_and_the_errors_of_codes_are_bounds() -> None:

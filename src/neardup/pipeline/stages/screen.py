@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neardup import kernels
-from neardup.kernels.signals import CODES
 from neardup.pipeline.merge_rows import MergedSets
 from neardup.pipeline.set_files import CandidateSets
 from neardup.runtime import map_in_order
@@ -25,8 +24,12 @@ LEAST_SCREENED = 4_096
 """Of fewer candidates all vectors are in memory."""
 SAMPLED = 2_048
 """Vectors whose directions are found."""
+CODES = 32
+"""A code has a multiple of so many numbers, as the kernel compares them."""
 MOST_NUMBERS = 128
 """Numbers of a code: two lines of a processor's cache, of which the first is mostly enough."""
+SHARE_LEFT = 0.05
+"""About the share of the pairs that planes find, and codes don't rule out; measured."""
 LARGEST = 127
 READ_AT_ONCE = 16 << 20
 """Bytes of vectors in float64 that a thread makes codes of."""

@@ -45,6 +45,7 @@ from neardup.pipeline.sketch_files import (
 )
 from neardup.pipeline.sketch_tables import copy_tables, restore_sketches, table_beside
 from neardup.pipeline.stage_files import StageFiles, digest, load_or_make, shard_key
+from neardup.pipeline.stages.screen import SHARE_LEFT
 from neardup.pipeline.stored_shards import StoredShard
 from neardup.pipeline.vector_inputs import place_vectors
 from neardup.pipeline.vector_sample import SampledLayout, expect_layout
@@ -128,7 +129,8 @@ class SketchMaker:
         share, each = CANDIDATE_SHARE, float(BYTES_BESIDES_SLOTS)
         if self.found is not None:
             share += (1.0 - share) * self.found.met
-            each += BYTES_OF_A_PAIR * self.found.compared + BYTES_OF_A_MEMBER * self.found.members
+            pairs = self.found.compared * (SHARE_LEFT if spec.of_vectors else 1.0)
+            each += BYTES_OF_A_PAIR * pairs + BYTES_OF_A_MEMBER * self.found.members
         return slots + each * documents + share * sets
 
 
