@@ -119,9 +119,16 @@ class PairComparer:
         self._advance = progress.advance
         self._factor = _memory_factor(job.options)
         self._screen = _make_screen(job, sets)
-        self._fits = self._screen is None and self._factor * sets.size + 8 * len(
-            sets
-        ) < job.budget.share(3)
+        self._fits = self._screen is None and self._has_room()
+
+    def _has_room(self) -> bool:
+        """Return whether the sets of all candidates fit into memory."""
+        needed = self._factor * self._sets.size + 8 * len(self._sets)
+        return needed < self._job.budget.share(3)
+
+    def hold_all(self) -> None:
+        """Compare with all sets in memory from now on, if they fit: there will be many pairs."""
+        self._fits = self._fits or self._has_room()
 
     def sift(self, pairs: Keys) -> Keys:
         """Return the pairs of ranks that are not ruled out by what is in memory.

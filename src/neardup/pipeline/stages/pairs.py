@@ -44,6 +44,7 @@ def write_pairs(
 ) -> dict[str, int]:
     """Write pairs.parquet; return how many pairs are in it, and how many beyond the limit."""
     progress.stage("pairing", len(ranked.state), "documents")
+    compare.hold_all()
     copies, ends = _group_by_leader(ranked)
     found = [Sorter(folder / "found", job.budget.share(4), carries=True)]
     if job.options.has_two_signals:
