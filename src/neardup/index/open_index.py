@@ -71,8 +71,8 @@ class OpenIndex:
                     spec,
                     key,
                     options,
-                    keep_texts=bool(keep_texts),
-                    within=within or "",
+                    keep_texts=keep_texts,
+                    within=within,
                     dimension=dimension,
                 ),
             )
@@ -183,8 +183,8 @@ def check_settings(
             None,
             key,
             options,
-            keep_texts=bool(keep_texts),
-            within=within or "",
+            keep_texts=keep_texts,
+            within=within,
             dimension=dimension,
         )
         return

@@ -232,8 +232,8 @@ def new_settings(
     key: Key | None,
     options: dict[str, Any],
     *,
-    keep_texts: bool,
-    within: str,
+    keep_texts: bool | None,
+    within: str | None,
     dimension: int | None = None,
 ) -> IndexSettings:
     """Return the settings of a new index.
@@ -242,12 +242,12 @@ def new_settings(
         spec: Its specification, or None for that of the options.
         key: The key of a keyed hash.
         options: The options.
-        keep_texts: Whether texts are stored.
-        within: The column of the groups; "" for none.
+        keep_texts: Whether texts are stored; None for no.
+        within: The column of the groups; None or "" for none.
         dimension: The numbers of a vector; None without vectors.
     """
     laid_out, centre = lay_out_index(new_options(spec, key, options), dimension)
-    return IndexSettings(laid_out, keep_texts, within=within, centre=centre)
+    return IndexSettings(laid_out, bool(keep_texts), within=within or "", centre=centre)
 
 
 def new_options(spec: Spec | None, key: Key | None, options: dict[str, Any]) -> Options:

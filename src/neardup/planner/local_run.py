@@ -155,10 +155,15 @@ class LocalRun:
         return self.sla.documents * load.compared * each
 
     @property
+    def _has_codes(self) -> bool:
+        """Whether codes of vectors rule out pairs before they are compared."""
+        return self.options.spec.of_vectors and self.options.verify == "exact"
+
+    @property
     def _sorted_pairs(self) -> float:
         """The pairs of a document that are sorted and compared: codes rule out most of vectors."""
         load = self.workload
-        ruled_out = 1.0 - SHARE_LEFT if self.options.spec.of_vectors else 0.0
+        ruled_out = 1.0 - SHARE_LEFT if self._has_codes else 0.0
         return load.compared - ruled_out * load.met_by_planes
 
     @property
@@ -242,7 +247,7 @@ class LocalRun:
     def _deciding(self) -> float:
         load, sets = self.workload, self.set_bytes
         meeting = load.members - load.buckets
-        if self.options.spec.of_vectors:  # codes of them are in memory, and vectors of some pairs
+        if self._has_codes:  # codes of vectors are in memory, and vectors of some pairs
             codes = MOST_NUMBERS * self.sla.documents * load.candidates
             sets, meeting = min(sets, codes + READ_AT_ONCE), SHARE_LEFT * meeting
         pairs = A_COMPARED * self._sorted_pairs + A_MEETING * meeting

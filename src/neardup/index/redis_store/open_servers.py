@@ -72,8 +72,8 @@ def check_settings(
                 None,
                 key,
                 options,
-                keep_texts=bool(keep_texts),
-                within=within or "",
+                keep_texts=keep_texts,
+                within=within,
                 dimension=dimension,
             )
             return
@@ -147,8 +147,8 @@ class OpenServers:
                     spec,
                     key,
                     options,
-                    keep_texts=bool(keep_texts),
-                    within=within or "",
+                    keep_texts=keep_texts,
+                    within=within,
                     dimension=dimension,
                 )
                 create_index(servers, made)

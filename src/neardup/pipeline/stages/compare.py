@@ -244,8 +244,11 @@ class PersonsComparer:
     def sift(self, pairs: Keys) -> Keys:
         """Return the pairs of ranks that are not ruled out; those that are the same for people are
         not, and may be returned twice."""
+        possible = self.compare.sift(pairs)
+        if len(possible) == len(pairs):
+            return pairs
         same, _ = self.overrides.judge(*map(self.ranking.documents, split_pairs(pairs)))
-        return np.concatenate([self.compare.sift(pairs), pairs[same]])
+        return np.concatenate([possible, pairs[same]])
 
 
 def _make_screen(job: Job, sets: CandidateSets | MergedSets) -> VectorScreen | None:

@@ -129,7 +129,7 @@ class SketchMaker:
         share, each = CANDIDATE_SHARE, float(BYTES_BESIDES_SLOTS)
         if self.found is not None:
             share += (1.0 - share) * self.found.met
-            pairs = self.found.compared * (SHARE_LEFT if spec.of_vectors else 1.0)
+            pairs = self.found.compared * (SHARE_LEFT if spec.of_vectors and self.exact else 1.0)
             each += BYTES_OF_A_PAIR * pairs + BYTES_OF_A_MEMBER * self.found.members
         return slots + each * documents + share * sets
 
